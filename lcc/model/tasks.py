@@ -242,6 +242,7 @@ class JobResult:
     :ivar seconds: that it took; ``cpu_seconds`` of CPU, with its children.
     :ivar retry_after_seconds: of a temporary error: when it wishes to be tried again; None: no wish.
     :ivar output: the end of what it wrote.
+    :ivar manager: name of the manager that says so; empty: the scheduler itself.
     """
 
     id: int
@@ -257,6 +258,7 @@ class JobResult:
     retry_after_seconds: int | None = None
     output: str = ""
     effects: Effects = attrs.field(factory=Effects)
+    manager: str = ""
 
 
 class KindLimits(NamedTuple):
@@ -411,7 +413,7 @@ class TaskClaim(NamedTuple):
 class Recorded(NamedTuple):
     """What became of an ending.
 
-    :ivar late: it was of an earlier attempt, or known already: nothing was done.
+    :ivar late: it was of an earlier attempt, of a job that another manager has, or known already: nothing was done.
     :ivar over: the attempt is over: its manager has room again.
     """
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
+from twisted.logger import LogEvent, formatEvent
 
 from lcc.errors import StoreUnavailable
 from lcc.model.tasks import DATA_BYTES_MAX, Effects, FollowUp, JobResult, JobSpec, JobState
@@ -15,7 +18,8 @@ from lcc.storage.tasks import orders
 from tests.scheduler.bench import Bench
 from tests.support.databases import DirectDatabase
 from tests.support.logs import LoggedErrors
-from tests.support.tasks import NOW
+from tests.support.tasks import NOW, SomeItems
+from tests.support.transports import MemoryTransport
 
 
 @pytest.fixture
@@ -414,3 +418,219 @@ def test_two_connections_of_one_run(bench: Bench) -> None:
     second.end(job)
     assert bench.state(job.id) is JobState.COMPLETED
     assert bench.tasks.job(job.id).started_time == NOW + 1
+
+
+def test_jobs_that_nobody_can_run_keep_no_others_out(tmp_path: Path) -> None:
+    """More than are held in memory, and due longer: of a missing executable, a missing kind, a host that is not."""
+    bench = Bench(tmp_path, ready_max=10)
+    bench.start()
+    bench.pass_time(1)
+    manager = bench.manager()
+    for _ in range(8):
+        bench.add(command="missing")
+        bench.add(kind="missing")
+        bench.add(on=("allow:missing",))
+    bench.pass_time(5)
+    wanted = bench.add(every=10**6)
+    bench.pass_time(5)
+    [job] = manager.given()
+    assert job.task == wanted and len(bench.engine.ready) <= 10
+    waits = bench.engine.ready.oldest_due_time
+    assert waits is not None and waits <= bench.now() - 9
+    # Now there is one that can.
+    other = bench.manager("n", host="missing", has=("true", "missing"), any=100)
+    bench.pass_time(5)
+    assert len(other.given()) == 24
+    bench.engine.stop()
+    bench.database.blocking.close()
+
+
+def test_jobs_whose_kind_has_no_room_keep_no_others_out(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ready_max=10)
+    bench.start()
+    manager = bench.manager(slow=1, command=5)
+    slow = [bench.add(kind="slow", every=10**6) for _ in range(40)]
+    bench.pass_time(5)
+    quick = bench.add(every=10**6)
+    bench.pass_time(5)
+    first, second = manager.given()
+    assert (first.task, second.task) == (slow[0], quick)
+    manager.end(second)
+    done = [first.task]
+    while len(done) < 40:
+        manager.end(first)
+        bench.pass_time(2)
+        [first] = manager.given()
+        done.append(first.task)
+    assert done == slow
+    bench.engine.stop()
+    bench.database.blocking.close()
+
+
+def test_a_manager_speaks_of_its_own_jobs_only(bench: Bench) -> None:
+    task = bench.add(every=10**6)
+    manager = bench.manager()
+    bench.pass_time(2)
+    [job] = manager.given()
+    other = bench.manager("n")
+    other.say(jobs.Started(job.id, 1, 666), jobs.JobStatus(job.id, 1, "not mine"))
+    other.end(job, effects=Effects(data="not mine"))
+    manager.say(jobs.Started(job.id, 1, 7))
+    bench.pass_time(2)
+    shown = bench.tasks.job(job.id)
+    assert (shown.state, shown.pid, shown.message) == (JobState.RUNNING, 7, "")
+    assert bench.engine.counters.late == 1 and other.peer.of(jobs.EndingsRecorded)[-1].number == 1
+    manager.end(job, effects=Effects(data="mine"))
+    assert bench.tasks.task(task).spec.data == "mine" and bench.state(job.id) is JobState.COMPLETED
+
+
+def test_a_job_whose_ending_waits_frees_its_resource(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its manager comes back and does not name it: it has ended, and that was reported."""
+    for _ in range(2):
+        bench.add(resource="site", every=10**6)
+    manager = bench.manager()
+    bench.pass_time(2)
+    [job] = manager.given()
+
+    def away(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        for name in ("write", "select", "interact"):
+            patch.setattr(bench.database.blocking, name, away)
+        manager.end(job)
+        manager.lose()
+        manager = bench.manager()
+        bench.pass_time(5)
+    bench.pass_time(2)
+    assert bench.state(job.id) is JobState.COMPLETED
+    assert len(manager.given()) == 1
+
+
+def test_an_ending_that_cannot_be_recorded_is_its_jobs_own_error(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    tasks = [bench.add(every=3600) for _ in range(4)]
+    manager = bench.manager()
+    bench.pass_time(2)
+    given = manager.given()
+    store = SomeItems.store
+
+    def explode(self: SomeItems, txn: Any, task: int, job: int, items: Any, now: int, *more: Any) -> Any:
+        if "bomb" in items:
+            raise RuntimeError("it explodes")
+        return store(self, txn, task, job, items, now, *more)
+
+    monkeypatch.setattr(SomeItems, "store", explode)
+    for number, job in enumerate(given):
+        items = ("bomb",) if number == 1 else (f"item {number}",)
+        result = JobResult(job.id, 1, JobState.COMPLETED, effects=Effects(items=items))
+        for message in write_ending(number + 1, result):
+            manager.peer.say(message)
+    bench.settle()
+    assert [bench.state(job.id) for job in given] == [
+        *(JobState.COMPLETED, JobState.PERMANENT, JobState.COMPLETED, JobState.COMPLETED),
+    ]
+    assert bench.tasks.job(given[1].id).message == "Effects refused: RuntimeError: it explodes"
+    assert bench.tasks.items.stored == ["item 0", "item 2", "item 3"]
+    assert bench.tasks.task(tasks[1]).due_time is not None and manager.peer.of(jobs.EndingsRecorded)[-1].number == 4
+    assert bench.engine.roster.running_count == 0
+
+
+def test_a_job_whose_task_cannot_be_read_is_set_aside(bench: Bench, logged_errors: LoggedErrors) -> None:
+    """Its row is damaged: with whatever it ends, that is an error of its own, and its task is suspended."""
+    damaged, healthy = bench.add(every=10), bench.add(every=10)
+    manager = bench.manager()
+    bench.pass_time(2)
+    first, second = manager.given()
+    bench.database.now(lambda txn: txn.execute("UPDATE tasks SET args = '[' WHERE id = ?", [damaged]))
+    manager.end(first)
+    manager.end(second)
+    assert bench.state(first.id) is JobState.PERMANENT and bench.state(second.id) is JobState.COMPLETED
+    assert "cannot handle it" in bench.tasks.job(first.id).message
+    state = bench.database.query("SELECT state FROM tasks WHERE id = ?", [damaged])
+    assert state == [("suspended",)] and bench.tasks.counters()["open"] == 0
+    assert logged_errors.flush("is set aside")
+    bench.pass_time(30)
+    assert [job.task for job in manager.given()] == [healthy]
+
+
+def test_a_due_task_that_cannot_be_read_is_suspended(bench: Bench, logged_errors: LoggedErrors) -> None:
+    bench.engine.pause()
+    damaged, healthy = bench.add(every=3600), bench.add(every=3600)
+    bench.pass_time(2)
+    bench.database.now(lambda txn: txn.execute("UPDATE tasks SET args = '[', due_time = 1 WHERE id = ?", [damaged]))
+    bench.database.now(lambda txn: txn.execute("DELETE FROM jobs WHERE task = ?", [damaged]))
+    bench.add()
+    bench.engine.resume()
+    bench.pass_time(3)
+    assert logged_errors.flush(f"Task {damaged} is suspended")
+    state, message = bench.database.query("SELECT state, message FROM tasks WHERE id = ?", [damaged])[0]
+    assert state == "suspended" and "cannot handle it" in message and bench.tasks.task(healthy)
+
+
+def test_an_order_that_cannot_be_carried_out_is_answered_with_its_error(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    def explode(*_: object) -> None:
+        raise RuntimeError("it explodes")
+
+    monkeypatch.setitem(orders._HANDLERS, orders.RESOURCE_SET, explode)
+    numbers = [
+        bench.order(orders.JOB_ADD, spec=attrs.asdict(JobSpec(command="true")), after_seconds=0),
+        bench.order(orders.RESOURCE_SET, name="site", interval_seconds=30),
+        bench.order(orders.JOB_ADD, spec=attrs.asdict(JobSpec(command="true")), after_seconds=0),
+    ]
+    bench.pass_time(2)
+    answers = [bench.tasks.answer(number) for number in numbers]
+    assert answers == [{"job": 1}, {"error": "RuntimeError: it explodes"}, {"job": 2}]
+    assert logged_errors.flush(f"Cannot carry out order {numbers[1]}")
+
+
+def test_a_step_that_fails_does_not_stop_the_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    def explode(*_: object) -> None:
+        raise RuntimeError("it explodes")
+
+    monkeypatch.setattr(bench.engine.store, "purge_page", explode)
+    monkeypatch.setattr(bench.engine.store, "note_progress", explode)
+    bench.add(every=600)
+    manager = bench.manager()
+    bench.pass_time(2)
+    [job] = manager.given()
+    manager.say(jobs.JobStatus(job.id, 1, "half"))
+    bench.pass_time(1)
+    manager.end(job)
+    bench.pass_time(1300, 5)
+    assert len(manager.given()) == 1 and bench.state(job.id) is JobState.COMPLETED
+    assert logged_errors.flush("Cannot forget old jobs") and logged_errors.flush("Cannot note what jobs say")
+
+
+@pytest.mark.parametrize(
+    "hello",
+    [
+        "",
+        'version="1"',
+        'version="1" role="manager"',
+        'version="1" name="m" run="r"',
+        'version="1" role="manager" name="m"',
+        'version="1" role="manager" name="" run="r"',
+        'version="1" role="manager" name="m" run="r" capacity=""',
+        'version="1" role="manager" name="m" run="r" capacity="-1"',
+        'version="1" role="manager" name="m" run="r" capacity="many"',
+    ],
+)
+def test_a_hello_that_lacks_something_is_a_protocol_error(
+    bench: Bench, hello: str, logged: list[LogEvent], logged_errors: LoggedErrors
+) -> None:
+    stream = bench.engine.factory().buildProtocol(None)
+    assert stream is not None
+    transport = MemoryTransport()
+    transport.protocol = stream
+    stream.makeConnection(transport)
+    text = f'<lcc:stream xmlns:lcc="http://www.lococa.org/1.0" {hello}>\n<ready/>\n'
+    stream.dataReceived(text.encode())
+    bench.settle()
+    assert not bench.engine.roster.connected and transport.closed and logged_errors.events == []
+    assert [each for each in logged if "Dropping" in formatEvent(each)]

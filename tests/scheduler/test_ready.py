@@ -21,6 +21,9 @@ class Taker:
     def free(self, kind: str) -> int:
         return self.kinds.get(kind, 0) if kind else self.whole
 
+    def takes_kind(self, kind: str) -> bool:
+        return kind in self.kinds
+
     def has(self, command: str) -> bool:
         return not command or command in self.commands
 
@@ -99,6 +102,43 @@ def test_one_that_waits_no_longer() -> None:
     lines.discard(1)
     lines.discard(7)
     assert 1 not in lines and ids(lines, Taker()) == [2]
+
+
+def test_lines_that_nobody_may_have_make_room_first() -> None:
+    many = [job(number, number, command="missing") for number in range(10, 20)]
+    lines = ready(*many, job(1, 50), job(2, 51))
+    assert lines.make_room([Taker()]) and len(lines) == 2
+    # What is missing is not forgotten, nor is it taken in as long as no manager has changed.
+    assert lines.oldest_due_time == 10 and lines.read_from is None
+    lines.add(job(15, 15, command="missing"))
+    assert len(lines) == 2
+    lines.managers_changed()
+    assert lines.read_from == (10, 10)
+    lines.add(job(15, 15, command="missing"))
+    assert len(lines) == 3
+
+
+def test_the_longest_lines_make_room_and_are_read_again_when_they_are_empty() -> None:
+    lines = ready(*(job(number, number) for number in range(1, 11)), job(20, 1, command=""))
+    assert lines.make_room([Taker()]) and len(lines) == 6
+    lines.add(job(7, 7))
+    assert 7 not in lines
+    assert sorted(ids(lines, Taker(), limit=4)) == [1, 2, 3, 20] and lines.read_from is None
+    assert ids(lines, Taker()) == [4, 5] and lines.read_from == (6, 6)
+    lines.add(job(7, 7))
+    assert 7 in lines
+    assert not ready().make_room([Taker()]) and not ready(job(1)).make_room([Taker()])
+    assert not ready(job(1), job(2)).make_room([])
+
+
+def test_nothing_is_left_of_kinds_that_were() -> None:
+    lines = ReadyJobs()
+    for number in range(50):
+        lines.add(job(number, kind=f"k{number}"))
+        lines.add(job(100 + number, kind=f"k{number}"))
+        lines.discard(number)
+        assert len(ids(lines, Taker(kinds={f"k{number}": 1}))) == 1
+    assert lines._open == {} and lines._lines == {}
 
 
 def test_one_that_has_changed() -> None:

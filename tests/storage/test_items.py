@@ -51,7 +51,7 @@ class World:
 
     def page(self, now: int, kept: int, place: Place) -> Place | None:
         run = self.database.query("SELECT value FROM schedulerfence WHERE name = 'run'")[0][0]
-        return self.database.now(lambda txn: purge_items(TaskWrite(txn, run, now), kept, place))
+        return self.database.now(lambda txn: purge_items(TaskWrite(txn, run, now, 1000), kept, place))
 
     def purge(self, now: int, kept: int) -> int:
         before = self.database.query("SELECT COUNT(*) FROM feeditems")[0][0]

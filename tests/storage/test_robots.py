@@ -55,7 +55,7 @@ def known(tasks: Tasks, text: str, allow: str, status: int, now: int = NOW) -> N
     run = tasks.counters()["run"]
 
     def work(txn: Any) -> None:
-        write = TaskWrite(txn, run, now)
+        write = TaskWrite(txn, run, now, 1000)
         robots_known(write, TaskRules(), task, text, allow, status)
         write.save()
 
@@ -130,7 +130,7 @@ def _job_of(tasks: Tasks, task: int) -> Any:
     made: list[Any] = []
 
     def work(txn: Any) -> None:
-        write = TaskWrite(txn, run, NOW)
+        write = TaskWrite(txn, run, NOW, 1000)
         job = Job(write.next("job"), JobSpec("robots"), task, scheduled_time=NOW, due_time=NOW, updated_time=NOW)
         made[:] = [insert_job(write, job, f"task/{task}")]
         write.save()

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
+from twisted.internet.defer import Deferred
 
 from lcc.errors import Busy
 from lcc.model.tasks import (
@@ -34,6 +35,10 @@ def tasks(backend: Any) -> Iterator[Tasks]:
     database = task_database(backend)
     yield Tasks(database)
     database.blocking.close()
+
+
+def lose(tasks: Tasks, job: int, why: str) -> list[tuple[int, int]]:
+    return result_of(Deferred.fromCoroutine(tasks.store.lose_attempts([(job, 1)], why, NOW)))
 
 
 FULL = Task(
@@ -129,7 +134,7 @@ def test_a_retry_is_never_later_than_the_period(tasks: Tasks) -> None:
 def test_an_attempt_is_fenced_by_its_number(tasks: Tasks) -> None:
     tasks.add(every=10**6)
     first = tasks.run()
-    assert result_of(tasks.store.lose_attempts([(first.id, 1)], "manager m is lost", NOW)) == [(first.id, 1)]
+    assert lose(tasks, first.id, "manager m is lost") == [(first.id, 1)]
     job = tasks.job(first.id)
     assert job.state is JobState.LOST and job.due_time is not None
     [due] = tasks.due(job.due_time)
@@ -138,7 +143,7 @@ def test_an_attempt_is_fenced_by_its_number(tasks: Tasks) -> None:
     late = tasks.end(first, effects=Effects(items=("a",), followups=(FollowUp(JobSpec()),), data="x"))
     assert late.recorded[0].late and late.made == [] and tasks.items.stored == []
     assert tasks.job(first.id).state is JobState.RUNNING
-    assert result_of(tasks.store.lose_attempts([(first.id, 1)], "", NOW)) == []
+    assert lose(tasks, first.id, "") == []
     tasks.end(second)
     assert tasks.end(second, effects=Effects(items=("a",))).recorded[0].late
     assert tasks.items.stored == []
@@ -235,7 +240,7 @@ def test_followups_of_followups_share_the_scope_of_their_task(tasks: Tasks) -> N
         (Effects(notices=(JobNotice("http://a/b", "nobody"),)), "unknown source 'nobody'"),
         (Effects(notices=(JobNotice("http://a/b", "feed", "drop"),)), "op='drop' is none of"),
         (Effects(followups=(FollowUp(JobSpec("feed")),)), "is made by its task"),
-        (Effects(followups=tuple(FollowUp(JobSpec(), str(n)) for n in range(1000))), "there are 1000 open jobs"),
+        (Effects(followups=tuple(FollowUp(JobSpec(), str(n)) for n in range(1000))), "there are 1,000 open jobs"),
     ],
 )
 def test_effects_that_cannot_be_are_the_jobs_own_error(tasks: Tasks, effects: Effects, words: str) -> None:
@@ -431,7 +436,8 @@ def test_a_hundred_thousand_tasks_are_found_by_index(tasks: Tasks) -> None:
 
     tasks.database.now(many)
     assert len(tasks.make(NOW)) == 1
-    assert result_of(tasks.store.next_task_due()) == NOW + 1000
+    assert result_of(tasks.store.due_tasks(NOW + 999, 9)) == []
+    assert len(result_of(tasks.store.due_tasks(NOW + 1000, 9))) == 1
     assert len(tasks.make(NOW + 1009)) == 10
     if tasks.database.dialect.name == "sqlite":
         plans = tasks.database.query(
@@ -463,3 +469,24 @@ def test_managers_as_the_scheduler_knows_them(tasks: Tasks) -> None:
     result_of(save([newer], ["ä"], NOW + 60, 60))
     expected = attrs.evolve(newer, first_time=NOW, heard_time=NOW + 60, running=1)
     assert tasks.database.blocking.interact(managers) == [expected]
+
+
+def test_orders_keep_to_the_jobs_that_may_be_open(backend: Any) -> None:
+    database = task_database(backend)
+    tasks = Tasks(database, jobs_max=2)
+    spec = {"kind": "command", "command": "true", "args": [], "resource": "", "on": [], "data": ""}
+    assert [tasks.order(orders.JOB_ADD, spec=spec, after_seconds=0) for _ in range(2)] == [{"job": 1}, {"job": 2}]
+    refused = {"error": "there are 2 open jobs already ([scheduler] jobs_max)"}
+    assert tasks.order(orders.JOB_ADD, spec=spec, after_seconds=0) == refused
+    tasks.order(orders.JOB_KILL, 1)
+    assert tasks.order(orders.JOB_RERUN, 1) == {"job": 3}
+    assert tasks.order(orders.JOB_RERUN, 1) == refused
+    database.blocking.close()
+
+
+def test_an_ending_of_another_manager_does_nothing(tasks: Tasks) -> None:
+    task = tasks.add()
+    job = tasks.run()
+    assert tasks.end(job, manager="n", effects=Effects(data="x")).recorded[0].late
+    assert tasks.job(job.id).state is JobState.RUNNING and tasks.task(task).spec.data == ""
+    assert not tasks.end(job, manager="m").recorded[0].late

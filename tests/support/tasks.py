@@ -93,7 +93,8 @@ class Tasks:
         return answer
 
     def carry_out(self, now: int = NOW) -> CarriedOut:
-        self.last = result_of(self.store.carry_out_orders(now, 100))
+        orders = result_of(self.store.open_orders(100))
+        self.last = result_of(Deferred.fromCoroutine(self.store.carry_out_orders(orders, now)))
         return self.last
 
     def last_killed(self) -> list[tuple[int, int, str]]:
@@ -101,10 +102,12 @@ class Tasks:
         return self.last.killed
 
     def make(self, now: int = NOW, limit: int = 100) -> list[DueJob]:
-        return result_of(self.store.make_due_jobs(now, limit))
+        due = result_of(self.store.due_tasks(now, limit))
+        return result_of(Deferred.fromCoroutine(self.store.make_due_jobs(due, now)))
 
     def start(self, *jobs: DueJob, now: int = NOW, manager: str = "m") -> list[StartedJob]:
-        return result_of(self.store.start_jobs([(job, manager, "host") for job in jobs], now))
+        chosen = [(job, manager, "host") for job in jobs]
+        return result_of(Deferred.fromCoroutine(self.store.start_jobs(chosen, now)))
 
     def end(self, job: StartedJob, state: JobState = JobState.COMPLETED, now: int = NOW, **more: Any) -> Ended:
         return self.record(JobResult(job.id, job.attempt, state, **more), now=now)

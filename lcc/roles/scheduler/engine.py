@@ -25,6 +25,9 @@ that.  So a task has at most one job, and effects take place once, whatever is l
 * A newer scheduler has claimed the tables: this one stops.
 * A job breaks a rule (too many effects, a notice of no URL, items that are none): a permanent error of that job, with
   the words.  Nothing of it takes effect.
+* Something cannot be handled, though the database is there: it is named in the log and set aside, as an error of its
+  job, task or order (:mod:`lcc.storage.database.bisecting`); where that is not possible either, the step is tried
+  again with the next tick, and the other steps are done all the same.
 * The wall clock is set: forwards, what is due then is due now; backwards, what was due stays so.  Leases do not
   notice it: they are measured on the reactor's clock.
 """
@@ -32,9 +35,10 @@ that.  So a task has at most one job, and effects take place once, whatever is l
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 
+import attrs
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
@@ -43,17 +47,18 @@ from twisted.python.failure import Failure
 
 from lcc.config import SchedulerConfig
 from lcc.errors import Busy, StoreUnavailable, StreamError
-from lcc.model.tasks import DueJob, JobResult, JobState, Recorded, StartedJob, TaskClaim
+from lcc.model.tasks import MESSAGE_CHARS_MAX, DueJob, JobResult, JobState, Recorded, StartedJob, TaskClaim
 from lcc.protocols.hello import Hello
 from lcc.protocols.jobs import RunJob, write_args
 from lcc.roles.background import Background
 from lcc.roles.peer import PeerFactory
 from lcc.roles.scheduler.counters import Counters
+from lcc.roles.scheduler.housekeeping import Housekeeping
 from lcc.roles.scheduler.manager_table import ManagerTable
 from lcc.roles.scheduler.managers import Manager, ManagerConnection
 from lcc.roles.scheduler.ready import ReadyJobs, Taker
 from lcc.roles.scheduler.roster import Lost, Roster
-from lcc.storage.tasks.item_purge import Place
+from lcc.storage.database.bisecting import NOT_OF_ONE
 from lcc.storage.tasks.store import TaskStore
 
 _log = Logger()
@@ -62,8 +67,6 @@ TICK_SECONDS = 1.0
 _BATCH = 200
 _ORDERS_AT_ONCE = 50
 _LOG_SECONDS = 60.0
-_PURGE_SECONDS = 300.0
-_ITEMS_SECONDS = 6 * 3600.0
 _FIRST = (0, 0)
 _STATES = {JobState.COMPLETED: "completed", JobState.TEMPORARY: "temporary", JobState.PERMANENT: "permanent"}
 
@@ -132,10 +135,9 @@ class Scheduler:
         self._last_time = 0
         self._early: list[tuple[Manager, ManagerConnection | None, dict[int, int]]] = []
         """Managers that were ready before the tables were claimed."""
-        self._purge_at = 0.0
-        self._items_at = 0.0
-        self._items_place: Place | None = None
-        self._quiet_until = 0.0
+        self._housekeeping = Housekeeping(settings, store)
+        self._quiet_until: dict[str, float] = {}
+        """Until when it is not logged again that a step fails."""
 
     # Beginning and end.
 
@@ -178,6 +180,8 @@ class Scheduler:
         """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
         if not hello.name or not hello.run:
             raise StreamError("syntax", "the hello of a manager without name or run")
+        if hello.capacity < 0:
+            raise StreamError("syntax", f"the hello of a manager with capacity={hello.capacity}")
         manager = self.roster.manager_of(hello.name, hello.run, self.clock.seconds(), self.now())
         if manager.connection is not None:
             manager.connection.stream.abort()
@@ -201,9 +205,9 @@ class Scheduler:
 
     def _compare(self, manager: Manager, running: dict[int, int]) -> None:
         """What a manager has, with what it should have."""
-        lost, unwanted = self.roster.compare(manager, running)
-        waiting = {ending.result.id for ending in self._endings}
-        self._lost += [each for each in lost if each.job not in waiting]
+        ended = {ending.result.id for ending in self._endings if ending.manager.name == manager.name}
+        lost, unwanted = self.roster.compare(manager, running, ended)
+        self._lost += lost
         for job, attempt in unwanted:
             if manager.connection is not None:
                 manager.connection.kill(job, attempt, "it is not wanted any longer", silent=True)
@@ -226,18 +230,15 @@ class Scheduler:
                 count=len(manager.jobs),
             )
 
-    def job_started(self, job: int, attempt: int, process: int) -> None:
+    def job_told(self, manager: Manager, job: int, attempt: int, process: int = 0, status: str = "") -> None:
         """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
-        _, _, _, status = self._told.get(job, (0, 0, 0, ""))
-        self._told[job] = (job, attempt, process, status)
-
-    def job_status(self, job: int, attempt: int, text: str) -> None:
-        """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
-        _, _, process, _ = self._told.get(job, (0, 0, 0, ""))
-        self._told[job] = (job, attempt, process, text)
+        if manager.attempt_of(job) == attempt:
+            _, _, known, before = self._told.get(job, (0, 0, 0, ""))
+            self._told[job] = (job, attempt, process or known, status[:MESSAGE_CHARS_MAX] or before)
 
     def job_ended(self, manager: Manager, number: int, result: JobResult, chars: int) -> Deferred[Any] | None:
         """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
+        result = attrs.evolve(result, manager=manager.name)
         self._endings.append(_Ending(manager, number, result, chars))
         self._ending_chars += chars
         self.wake()
@@ -269,30 +270,42 @@ class Scheduler:
             self._again = False
             if not self.run_number:
                 await self._claim()
-            now = self._time()
+            now, clock = self._time(), self.clock.seconds()
             if self._ticked:
                 self._ticked = False
-                await self._do_ticks(now)
-            await self._record(now)
-            await self._lose(now)
-            await self._give(now)
+                await self._step("carry out orders", self._carry_out_orders(now))
+                await self._step("make the jobs of due tasks", self._make_due_jobs(now))
+                await self._step("read the jobs that are due", self._load(now))
+                await self._step("note what jobs say", self._note_progress(now))
+                await self._step("write the table of managers", self.manager_table.save(clock, now))
+                await self._step("forget old jobs", self._housekeeping.purge(clock, now))
+                await self._step("forget old items", self._housekeeping.purge_items(clock, now))
+            await self._step("record endings", self._record(now))
+            await self._step("record lost jobs", self._lose(now))
+            await self._step("give out jobs", self._give(now))
             self.trouble = ""
 
-    async def _do_ticks(self, now: int) -> None:
-        await self._carry_out_orders(now)
-        await self._make_due_jobs(now)
-        await self._load(now)
+    async def _step(self, what: str, work: Awaitable[None]) -> None:
+        """Do it; if it fails with the database there, the next steps are done all the same."""
+        try:
+            await work
+        except NOT_OF_ONE:
+            raise
+        except Exception:
+            if self._may_log(what):
+                _log.failure("Cannot {what}", what=what)
+
+    def _may_log(self, what: str) -> bool:
+        """At most once a minute."""
+        if self.clock.seconds() < self._quiet_until.get(what, 0.0):
+            return False
+        self._quiet_until[what] = self.clock.seconds() + _LOG_SECONDS
+        return True
+
+    async def _note_progress(self, now: int) -> None:
         if self._told:
             told, self._told = self._told, {}
             await self.store.note_progress(list(told.values()), now)
-        await self.manager_table.save(self.clock.seconds(), now)
-        if self.clock.seconds() >= self._purge_at:
-            more = await self.store.purge_page(now, self.settings.jobs_kept, self.settings.statistics_kept)
-            self._purge_at = self.clock.seconds() + (0.0 if more else _PURGE_SECONDS)
-        if self.clock.seconds() >= self._items_at:
-            place = self._items_place or Place()
-            self._items_place = await self.store.purge_items(now, self.settings.items_kept, place)
-            self._items_at = self.clock.seconds() + (0.0 if self._items_place else _ITEMS_SECONDS)
 
     def _time(self) -> int:
         now = int(self.now())
@@ -319,13 +332,16 @@ class Scheduler:
         self.claimed(claim)
 
     async def _carry_out_orders(self, now: int) -> None:
-        if not await self.store.has_orders():
+        orders = await self.store.open_orders(_ORDERS_AT_ONCE)
+        if not orders:
             return
-        done = await self.store.carry_out_orders(now, _ORDERS_AT_ONCE)
+        done = await self.store.carry_out_orders(orders, now)
         self.counters.orders += done.count
         self._again = self._ticked = True  # there may be more
         for number in done.changed:
             self.ready.discard(number)
+        if done.changed:
+            self.ready.managers_changed()  # they may be among those that are not held here
         self._add(done.made)
         for job, attempt, why in done.killed:
             self._killed[job, attempt] = why
@@ -336,10 +352,7 @@ class Scheduler:
             self.ready.set_interval(resource.name, resource.interval_seconds, resource.started_time)
 
     async def _make_due_jobs(self, now: int) -> None:
-        due = await self.store.next_task_due()
-        if due is None or due > now:
-            return
-        made = await self.store.make_due_jobs(now, _BATCH)
+        made = await self.store.make_due_jobs(await self.store.due_tasks(now, _BATCH), now)
         self.counters.made += len(made)
         self._add(made)
         if len(made) == _BATCH:
@@ -347,20 +360,29 @@ class Scheduler:
 
     async def _load(self, now: int) -> None:
         """Read the jobs that have become due."""
-        room = self.settings.ready_max - len(self.ready)
-        if room <= 0:
-            return
-        limit = min(room, _BATCH)
+        if self.ready.read_from is not None:
+            due, number = self.ready.read_from
+            self._loaded, self.ready.read_from = min(self._loaded, (due, number - 1)), None
+        limit = min(_BATCH, self.settings.ready_max)
         found = await self.store.due_jobs(self._loaded, now, limit)
+        end = (now, 1 << 62) if len(found) < limit else (found[-1].due_time, found[-1].id)
         giving = {job.id for job, _ in self._giving}
-        for job in found:
-            if job.id not in self.ready and job.id not in giving:
-                self.ready.add(job)
-        if len(found) == limit:
-            self._loaded = (found[-1].due_time, found[-1].id)
+        new = [job for job in found if job.id not in giving and self.ready.wants(job)]
+        while len(new) > self._room and self.ready.make_room(self.roster.connected):
+            new = [job for job in new if self.ready.wants(job)]
+        if len(new) > self._room:
+            new = new[: self._room]
+            end = (new[-1].due_time, new[-1].id) if new else self._loaded
+        for job in new:
+            self.ready.add(job)
+        if len(found) == limit and end > self._loaded:
             self._again = self._ticked = True
-        else:
-            self._loaded = (now, 1 << 62)
+        self._loaded = end
+
+    @property
+    def _room(self) -> int:
+        """How many more jobs are held in memory."""
+        return max(0, self.settings.ready_max - len(self.ready))
 
     def add(self, made: Iterable[DueJob]) -> None:
         """Others have made these jobs."""
@@ -374,7 +396,7 @@ class Scheduler:
         """These were made just now: those that come behind what was loaded will be."""
         for job in made:
             if (job.due_time, job.id) <= self._loaded:
-                if len(self.ready) < self.settings.ready_max:
+                if self._room:
                     self.ready.add(job)
                 else:
                     self._loaded = min(self._loaded, (job.due_time, job.id - 1))
@@ -412,18 +434,18 @@ class Scheduler:
             setattr(self.counters, name, getattr(self.counters, name) + 1)
         if not recorded.over:
             return
-        self._killed.pop((result.id, result.attempt), None)
-        self._told.pop(result.id, None)
         attempt, _, resource = manager.jobs.get(result.id, (0, "", ""))
         if attempt != result.attempt:
             return
+        self._killed.pop((result.id, attempt), None)
+        self._told.pop(result.id, None)
         if result.state in (JobState.RUNNING, JobState.PERMANENT) and manager.connection is not None:
             # What it has committed may have been refused, here or when it was read, so that it has ended; a manager
             # where it has ended by itself takes no notice.
             manager.connection.kill(result.id, attempt, "its effects are refused", silent=True)
         del manager.jobs[result.id]
         self.ready.release(resource, result.id)
-        self.ready.managers_changed()
+        self.ready.more_room()
 
     def _tell_room(self) -> None:
         waiting, self._room_for_endings = self._room_for_endings, None
@@ -515,8 +537,7 @@ class Scheduler:
         elif isinstance(error, StoreUnavailable):
             self.trouble = str(error)
             self._loaded = _FIRST  # what it has made may not be known here
-            if self.clock.seconds() >= self._quiet_until:
-                self._quiet_until = self.clock.seconds() + _LOG_SECONDS
+            if self._may_log("reach the database"):
                 _log.warn("Database unavailable, retrying: {error}", error=str(error))
         elif not failure.check(CancelledError):
             self.trouble = f"{type(error).__name__}: {error}"

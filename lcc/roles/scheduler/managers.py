@@ -87,9 +87,18 @@ class Manager:
             return 0
         return max(0, min(whole, limits.jobs - sum(1 for _, other, _ in self.jobs.values() if other == kind)))
 
+    def takes_kind(self, kind: str) -> bool:
+        """It runs jobs of this kind, when it has room."""
+        limits = self.kinds.get(kind) or self.kinds.get(ANY_KIND)
+        return limits is not None and limits.jobs > 0
+
     def has(self, command: str) -> bool:
         """It can run this command; empty: the kind's own worker, which all have."""
         return not command or command in self.commands
+
+    def attempt_of(self, job: int) -> int:
+        """The attempt of this job that it has; 0: none."""
+        return self.jobs.get(job, (0,))[0]
 
     def take(self, job: int, attempt: int, kind: str, resource: str) -> None:
         """It has this job."""
@@ -114,11 +123,9 @@ class Scheduling(Protocol):
     def manager_lost(self, manager: Manager) -> None:
         """Its connection is gone."""
 
-    def job_started(self, job: int, attempt: int, process: int) -> None:
-        """A process has started."""
-
-    def job_status(self, job: int, attempt: int, text: str) -> None:
-        """A job says this of itself."""
+    def job_told(self, manager: Manager, job: int, attempt: int, process: int = 0, status: str = "") -> None:
+        """Its process has started, or it says this of itself; what is said of a job that the manager has not is
+        nothing."""
 
     def job_ended(self, manager: Manager, number: int, result: JobResult, chars: int) -> Deferred[Any] | None:
         """An ending, or a commit.  A Deferred: more are not wanted before it fires."""
@@ -214,10 +221,10 @@ class ManagerConnection(Peer):
             self.engine.manager_changed(manager)
 
     def _started(self, manager: Manager, message: Started) -> None:
-        self.engine.job_started(message.id, message.attempt, message.process)
+        self.engine.job_told(manager, message.id, message.attempt, process=message.process)
 
     def _status(self, manager: Manager, message: JobStatus) -> None:
-        self.engine.job_status(message.id, message.attempt, message.text)
+        self.engine.job_told(manager, message.id, message.attempt, status=message.text)
 
     def _ending_begins(self, manager: Manager, message: Ending) -> None:
         self._ending = EndingReader(message, self.engine.ending_chars_max)

@@ -4,6 +4,11 @@ Jobs that need the same (kind, command, resource, hosts) wait in one line, by wh
 resource is in use, or may not be used yet, is set aside until it may; one that no manager with room may have, until
 any has more room or other executables.  A kind for which nobody has room is not looked at.  So a choice takes as long
 as what it chooses, however much waits.
+
+Memory is bounded, and what cannot be given must not keep out what can.  Where there is no more room, lines lose their
+ends (:meth:`ReadyJobs.make_room`): first those that no manager may have at all, wholly, then the longest ones, half
+of each.  Such a line goes on in the database only; it is read again (:attr:`ReadyJobs.read_from`) when it is empty
+here, or when managers have changed.
 """
 
 from __future__ import annotations
@@ -29,6 +34,13 @@ class Taker(Protocol):
     def has(self, command: str) -> bool:
         """It can run this command."""
 
+    def takes_kind(self, kind: str) -> bool:
+        """It runs jobs of this kind, when it has room."""
+
+
+Key = tuple[int, int]
+"""When a job is due, and its id: in this order jobs wait."""
+
 
 class Need(NamedTuple):
     """What the jobs of a line need."""
@@ -48,14 +60,19 @@ class ReadyJobs:
     """The lines.
 
     :ivar intervals: of resources, in seconds; others have none.
+    :ivar read_from: jobs with this key, and later ones, are to be read again; None: none are.
     """
 
     def __init__(self) -> None:
+        self.read_from: Key | None = None
         self.intervals: dict[str, int] = {}
         self._jobs: dict[int, DueJob] = {}
         self._lines: dict[Need, list[tuple[int, int]]] = {}
         self._open: dict[str, list[tuple[int, int, Need]]] = {}
-        """Kind -> heads of its lines that may be chosen, as a heap.  One may be there twice, or as it was."""
+        """Kind -> heads of its lines that may be chosen, as a heap, never empty.  One may be there twice, or as it
+        was."""
+        self._cut: dict[Need, Key] = {}
+        """Lines that have lost their ends: the first job that they have lost."""
         self._aside: dict[str, set[Need]] = {}
         """Resource -> lines that wait for it."""
         self._unmatched: set[Need] = set()
@@ -74,7 +91,8 @@ class ReadyJobs:
     @property
     def oldest_due_time(self) -> int | None:
         """When the job was due that has waited longest; None: none waits."""
-        return min((line[0][0] for line in self._lines.values() if line), default=None)
+        heads = (line[0] for line in self._lines.values() if line)
+        return min((due for due, _ in (*heads, *self._cut.values())), default=None)
 
     @property
     def waiting_by_kind(self) -> dict[str, int]:
@@ -84,9 +102,16 @@ class ReadyJobs:
             found[job.kind] = found.get(job.kind, 0) + 1
         return found
 
+    def wants(self, job: DueJob) -> bool:
+        """It is not here, and belongs here: not behind the end of a line that was cut."""
+        cut = self._cut.get(need_of(job))
+        return job.id not in self._jobs and (cut is None or (job.due_time, job.id) < cut)
+
     def add(self, job: DueJob) -> None:
-        """It waits from now on; in place of what was known of it."""
+        """It waits from now on, in place of what was known of it; where it is not wanted, in the database only."""
         self.discard(job.id)
+        if not self.wants(job):
+            return
         self._jobs[job.id] = job
         need = need_of(job)
         line = self._lines.setdefault(need, [])
@@ -104,6 +129,41 @@ class ReadyJobs:
             heapq.heapify(line)
             self._reopen([need])
             self._drop_empty(need)
+
+    # Memory.
+
+    def make_room(self, takers: Sequence[Taker]) -> bool:
+        """Cut lines, so that others have room; False: none can be.
+
+        :param takers: all managers, with room or without.
+        """
+        if not takers:
+            return False
+        nobodys = [need for need in self._lines if not _may_have(takers, need)]
+        for need in nobodys:
+            self._cut_off(need, 0)
+        if nobodys:
+            return True
+        most = max(map(len, self._lines.values()), default=0)
+        for need, line in self._lines.items():
+            if len(line) > max(1, most // 2):
+                self._cut_off(need, (len(line) + 1) // 2)
+        return most > 1
+
+    def _cut_off(self, need: Need, kept: int) -> None:
+        line = sorted(self._lines[need])  # a sorted list is a heap
+        self._lines[need], lost = line[:kept], line[kept:]
+        self._cut[need] = min(lost[0], self._cut.get(need, lost[0]))
+        for _, number in lost:
+            del self._jobs[number]
+        if not kept:
+            # Not _drop_empty: there is no use in reading it again before managers change.
+            del self._lines[need]
+            self._unmatched.discard(need)
+
+    def _read_again(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self.read_from = key if self.read_from is None else min(key, self.read_from)
 
     # Resources.
 
@@ -133,10 +193,15 @@ class ReadyJobs:
 
     # The choice.
 
-    def managers_changed(self) -> None:
-        """One has more room, or other executables."""
+    def more_room(self) -> None:
+        """A manager has more room."""
         unmatched, self._unmatched = self._unmatched, set()
         self._reopen(unmatched)
+
+    def managers_changed(self) -> None:
+        """There are other managers, or they take other kinds, or have other executables."""
+        self.more_room()
+        self._read_again([self._cut.pop(need) for need in list(self._cut) if need not in self._lines])
 
     def choose(self, takers: Sequence[Taker], now: float, limit: int) -> list[tuple[DueJob, Taker]]:
         """The jobs to start now, those that are due longest first, each with who gets it; they wait no longer.
@@ -149,16 +214,18 @@ class ReadyJobs:
         chosen: list[tuple[DueJob, Taker]] = []
         room = _Room(takers)
         later: list[tuple[int, int, Need]] = []
-        while len(chosen) < limit:
-            heads = [(heap[0], kind) for kind, heap in self._open.items() if heap and room.of(kind)]
-            if not heads:
-                break
-            entry = heapq.heappop(self._open[min(heads)[1]])
+        heads = [(heap[0], kind) for kind, heap in self._open.items() if room.of(kind)]
+        heapq.heapify(heads)
+        while heads and len(chosen) < limit:
+            entry, kind = heapq.heappop(heads)
+            if not room.of(kind):
+                continue
+            self._pop_open(kind)  # the same entry
             need = entry[2]
             line = self._lines.get(need)
             if not line or line[0] != entry[:2] or need in self._unmatched:
-                continue
-            if entry[0] > now:
+                pass  # it is not the head any longer
+            elif entry[0] > now:
                 later.append(entry)  # the clock was set back
             elif need.resource and (need.resource in self._users or need.resource in self._free_times):
                 self._aside.setdefault(need.resource, set()).add(need)
@@ -171,9 +238,17 @@ class ReadyJobs:
                 self.use(need.resource, job.id, now)
                 self._reopen([need])
                 self._drop_empty(need)
+            if kind in self._open:
+                heapq.heappush(heads, (self._open[kind][0], kind))
         for entry in later:
-            heapq.heappush(self._open[entry[2].kind], entry)
+            heapq.heappush(self._open.setdefault(entry[2].kind, []), entry)
         return chosen
+
+    def _pop_open(self, kind: str) -> None:
+        heap = self._open[kind]
+        heapq.heappop(heap)
+        if not heap:
+            del self._open[kind]  # kinds are free names: there may be ever new ones
 
     def _reopen(self, needs: Iterable[Need]) -> None:
         for need in needs:
@@ -185,6 +260,16 @@ class ReadyJobs:
         if not self._lines.get(need, True):
             del self._lines[need]
             self._unmatched.discard(need)
+            if need in self._cut:
+                self._read_again([self._cut.pop(need)])
+
+
+def _may_have(takers: Iterable[Taker], need: Need) -> bool:
+    """Whether any may have such a job, now or when it has room."""
+    return any(
+        taker.takes_kind(need.kind) and taker.has(need.command) and may_run(need.hosts, taker.host)
+        for taker in takers
+    )
 
 
 class _Room:

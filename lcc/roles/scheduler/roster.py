@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from lcc.model.tasks import ManagerStatus, RunningJob
@@ -100,9 +100,12 @@ class Roster:
                 manager.kinds = {limits.kind: limits for limits in each.kinds}
             manager.started_time = each.started_time
 
-    def compare(self, manager: Manager, named: dict[int, int]) -> tuple[list[Lost], list[tuple[int, int]]]:
+    def compare(
+        self, manager: Manager, named: Mapping[int, int], ended: Collection[int]
+    ) -> tuple[list[Lost], list[tuple[int, int]]]:
         """A manager has named all that it has.
 
+        :param ended: jobs whose endings it has reported, and which wait to be recorded: these are not lost.
         :returns: what it should have and has not, which is lost; and what it has and should not (job and attempt).
         """
         unwanted = []
@@ -111,12 +114,12 @@ class Roster:
             if orphan is not None and orphan.attempt == attempt and orphan.manager == manager.name:
                 del self._orphans[job]
                 manager.take(job, attempt, orphan.kind, orphan.resource)
-            elif manager.jobs.get(job, (0,))[0] != attempt:
+            elif manager.attempt_of(job) != attempt:
                 unwanted.append((job, attempt))
         lost = [
             Lost(job, attempt, resource, f"manager {manager} does not know it")
             for job, (attempt, _, resource) in manager.jobs.items()
-            if named.get(job) != attempt
+            if named.get(job) != attempt and job not in ended
         ]
         for each in lost:
             del manager.jobs[each.job]

@@ -37,29 +37,23 @@ def insert_job(
     return DueJob(job.id, job.due_time, 0, spec.kind, spec.command, spec.resource, spec.on)
 
 
-def make_due_jobs(write: TaskWrite, limit: int) -> list[DueJob]:
-    """Each task that is due, and is not polled, gets its job.
+def due_tasks(txn: Txn, now: int, limit: int) -> list[int]:
+    """The tasks that are due and not polled, the longest first."""
+    sql = "SELECT id FROM tasks WHERE polled = 0 AND due_time <= ? ORDER BY due_time, id LIMIT ?"
+    return [number for (number,) in txn.query(sql, [now, limit])]
 
-    :param limit: tasks at most.
-    """
-    sql = (
-        f"SELECT id, due_time, {', '.join(SPEC)} FROM tasks WHERE polled = 0 AND due_time <= ?"
-        " ORDER BY due_time, id LIMIT ?"
-    )
+
+def make_due_jobs(write: TaskWrite, tasks: Sequence[int]) -> list[DueJob]:
+    """Each of these tasks gets its job, if it is due; as many of them as there is room for."""
+    sql = f"SELECT due_time, id, {', '.join(SPEC)} FROM tasks WHERE id IN ({{in}}) AND polled = 0 AND due_time <= ?"
     made = []
-    for task, due, kind, command, args, resource, hosts, _data in write.txn.query(sql, [write.now, limit]):
+    rows = sorted(write.txn.query_in(sql, tasks, (), [write.now]), key=lambda row: row[:2])
+    for due, task, kind, command, args, resource, hosts, _data in rows[: write.room]:
         spec = JobSpec(kind, command, tuple(json.loads(args)), resource, tuple(json.loads(hosts)))
         job = Job(write.next("job"), spec, task, scheduled_time=due, due_time=write.now, updated_time=write.now)
         made.append(insert_job(write, job, f"task/{task}"))
         write.txn.execute("UPDATE tasks SET due_time = NULL WHERE id = ?", [task])
     return made
-
-
-def next_task_due(txn: Txn) -> int | None:
-    """When the next task that is not polled is due; None: none ever is."""
-    sql = "SELECT due_time FROM tasks WHERE polled = 0 AND due_time > 0 ORDER BY due_time LIMIT 1"
-    found = txn.value(sql)
-    return None if found is None else int(found)
 
 
 def due_jobs(txn: Txn, after: tuple[int, int], now: int, limit: int) -> list[DueJob]:

@@ -28,17 +28,6 @@ _URL_CHARS_MAX = 4096
 _SOURCES = Source.LISTED | HINTS
 
 
-class EffectsRefused(ValueError):
-    """Effects of a job that cannot be: in words for its owner.
-
-    :ivar job: whose they are.
-    """
-
-    def __init__(self, job: int, text: str) -> None:
-        super().__init__(text)
-        self.job = job
-
-
 def apply_effects(
     write: TaskWrite,
     rules: ITaskRules,
@@ -47,32 +36,14 @@ def apply_effects(
     order: int,
     effects: Effects,
     items: IItemStore,
-    jobs_max: int,
 ) -> list[DueJob]:
     """Carry the effects of a job out.
 
     :param scope: of the keys of its follow-ups.
     :param order: order number of its asking; 0: none, so that it speaks for no site.
-    :param jobs_max: jobs that may be open at once.
     :returns: follow-ups that were added.
-    :raises EffectsRefused: one of them cannot be; the transaction must not be committed.
+    :raises ValueError: one of them cannot be; the transaction must not be committed.
     """
-    try:
-        return _apply(write, rules, job, scope, order, effects, items, jobs_max)
-    except ValueError as error:
-        raise EffectsRefused(job.id, f"Effects refused: {error}") from None
-
-
-def _apply(
-    write: TaskWrite,
-    rules: ITaskRules,
-    job: Job,
-    scope: str,
-    order: int,
-    effects: Effects,
-    items: IItemStore,
-    jobs_max: int,
-) -> list[DueJob]:
     if effects.data is not None:
         table, key = ("tasks", job.task) if job.task else ("jobs", job.id)
         write.txn.execute(f"UPDATE {table} SET data = ? WHERE id = ?", [effects.data, key])
@@ -91,7 +62,7 @@ def _apply(
     for notice in notices:
         _check_notice(notice, order)
     notify(write, rules, notices, order, job.id)
-    return _add_followups(write, job, scope, effects.followups, jobs_max)
+    return _add_followups(write, job, scope, effects.followups)
 
 
 def _set_period(write: TaskWrite, task: int, every_seconds: int) -> None:
@@ -121,9 +92,7 @@ def _check_notice(notice: JobNotice, order: int) -> None:
         raise ValueError(f"a URL of {len(notice.url)} characters: {notice.url[:80]!r}")
 
 
-def _add_followups(
-    write: TaskWrite, job: Job, scope: str, followups: tuple[FollowUp, ...], jobs_max: int
-) -> list[DueJob]:
+def _add_followups(write: TaskWrite, job: Job, scope: str, followups: tuple[FollowUp, ...]) -> list[DueJob]:
     wanted: dict[bytes, tuple[FollowUp, Any]] = {}
     for added in followups:
         _check_followup(added.spec)
@@ -139,8 +108,7 @@ def _add_followups(
     for dedup, (added, _) in wanted.items():
         if dedup in there:
             continue
-        if write.value("open") >= jobs_max:
-            raise ValueError(f"there are {jobs_max} open jobs already (scheduler.jobs_max)")
+        write.check_room()
         due = write.now + added.after_seconds if added.at_time is None else max(added.at_time, write.now)
         new = Job(
             write.next("job"),

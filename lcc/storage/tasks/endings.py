@@ -9,6 +9,7 @@ import attrs
 
 from lcc.interfaces import IItemStore, ITaskRules
 from lcc.model.tasks import (
+    MESSAGE_CHARS_MAX,
     DueJob,
     Effects,
     Job,
@@ -48,24 +49,20 @@ class Ended(NamedTuple):
     made: list[DueJob]
 
 
-def record_endings(
-    write: TaskWrite, rules: ITaskRules, items: IItemStore, results: Sequence[JobResult], jobs_max: int
-) -> Ended:
+def record_endings(write: TaskWrite, rules: ITaskRules, items: IItemStore, results: Sequence[JobResult]) -> Ended:
     """Record how attempts have ended, or what they commit.
 
-    :param jobs_max: jobs that may be open at once.
-    :raises EffectsRefused: one of them has effects that cannot be.
+    :raises ValueError: one of them has effects that cannot be.
     """
     ended = Ended([], [])
     for result in results:
         row = _running(write, result.id, result.attempt)
-        if row is None or (result.commit and result.commit <= row.job.commits):
+        others = row is not None and result.manager not in ("", row.job.manager)
+        if row is None or others or (result.commit and result.commit <= row.job.commits):
             ended.recorded.append(Recorded(result.id, result.attempt, True, not result.commit))
             continue
         if result.state in (JobState.RUNNING, JobState.COMPLETED):
-            effects = result.effects
-            made = apply_effects(write, rules, row.job, row.scope, row.order, effects, items, jobs_max)
-            ended.made.extend(made)
+            ended.made.extend(apply_effects(write, rules, row.job, row.scope, row.order, result.effects, items))
         _log(write, result)
         if result.commit:
             write.txn.execute(
@@ -201,7 +198,39 @@ def _log(write: TaskWrite, result: JobResult) -> None:
         write.log(result.id, result.attempt, LogRow(write.now, END_LEVEL, text))
 
 
-def without_effects(result: JobResult, why: str) -> JobResult:
-    """The result of a job whose effects are refused: a permanent error of its own, with its logs."""
-    logs = Effects(logs=result.effects.logs)
-    return attrs.evolve(result, state=JobState.PERMANENT, commit=0, message=why, effects=logs)
+def refused(result: JobResult, why: str, with_logs: bool) -> JobResult:
+    """The result of a job whose effects are refused: a permanent error of its own.
+
+    :param with_logs: what it has logged, and its output, are kept.
+    """
+    logs = result.effects.logs if with_logs else ()
+    output = result.output if with_logs else ""
+    message = why[:MESSAGE_CHARS_MAX]
+    effects = Effects(logs=logs)
+    return attrs.evolve(result, state=JobState.PERMANENT, commit=0, message=message, output=output, effects=effects)
+
+
+def end_waiting(write: TaskWrite, number: int, attempt: int, why: str) -> None:
+    """An open job goes on no longer; its task is left as it is."""
+    write.txn.execute(
+        "UPDATE jobs SET state = ?, due_time = NULL, opentask = NULL, ended_time = ?, updated_time = ?, message = ?"
+        " WHERE id = ?",
+        [JobState.PERMANENT.value, write.now, write.now, why, number],
+    )
+    write.log(number, attempt, LogRow(write.now, END_LEVEL, why))
+    write.opened(-1)
+
+
+def set_job_aside(write: TaskWrite, number: int, why: str) -> None:
+    """An open job that cannot be handled in any other way ends; its task is suspended."""
+    why = why[:MESSAGE_CHARS_MAX]
+    row = write.txn.one("SELECT task, attempt FROM jobs WHERE id = ? AND ended_time IS NULL", [number])
+    if row is not None:
+        end_waiting(write, number, row[1], why)
+        suspend_task(write, row[0], why)
+
+
+def suspend_task(write: TaskWrite, number: int, why: str) -> None:
+    """A task is not carried out any longer, until a person resumes it."""
+    sql = "UPDATE tasks SET state = ?, due_time = NULL, message = ? WHERE id = ?"
+    write.txn.execute(sql, [TaskState.SUSPENDED.value, why[:MESSAGE_CHARS_MAX], number])

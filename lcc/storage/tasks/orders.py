@@ -7,7 +7,7 @@ carries orders out in the order in which they came, and answers in the row.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import attrs
@@ -26,7 +26,7 @@ from lcc.model.tasks import (
 )
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import insert_job
-from lcc.storage.tasks.endings import END_LEVEL, end_attempt
+from lcc.storage.tasks.endings import END_LEVEL, end_attempt, end_waiting
 from lcc.storage.tasks.new_tasks import TASK_IDS, draw, insert_task
 from lcc.storage.tasks.rows import JOBS, TASKS, is_open, is_polled, job_of, task_of, task_values
 from lcc.storage.tasks.write import TaskWrite
@@ -72,6 +72,13 @@ class CarriedOut:
     killed: list[tuple[int, int, str]] = attrs.field(factory=list)
     changed: set[int] = attrs.field(factory=set)
     count: int = 0
+
+    def add(self, other: CarriedOut) -> None:
+        """Those of others, too."""
+        self.made += other.made
+        self.killed += other.killed
+        self.changed |= other.changed
+        self.count += other.count
 
 
 # For whoever gives them.
@@ -124,29 +131,41 @@ def read_task_body(number: int, body: Mapping[str, Any]) -> Task:
 # For the scheduler.
 
 
-def carry_out_orders(write: TaskWrite, rules: ITaskRules, limit: int) -> CarriedOut:
-    """Carry out the next orders.
+def open_orders(txn: Txn, limit: int) -> list[int]:
+    """The next orders, in the order in which they were given."""
+    sql = "SELECT id FROM taskorders WHERE done_time IS NULL ORDER BY id LIMIT ?"
+    return [number for (number,) in txn.query(sql, [limit])]
 
-    :param limit: orders at most.
+
+def carry_out_orders(write: TaskWrite, rules: ITaskRules, numbers: Sequence[int]) -> CarriedOut:
+    """Carry out these orders.
+
+    :raises ValueError: one of them cannot be carried out; the transaction must not be committed.
     """
-    sql = "SELECT id, kind, target, body FROM taskorders WHERE done_time IS NULL ORDER BY id LIMIT ?"
+    sql = "SELECT id, kind, target, body FROM taskorders WHERE id IN ({in}) AND done_time IS NULL"
     done = CarriedOut()
-    for number, kind, target, body in write.txn.query(sql, [limit]):
-        order = Order(number, kind, target, json.loads(body))
+    for number, kind, target, body in sorted(write.txn.query_in(sql, numbers)):
         handler = _HANDLERS.get(kind)
+        if handler is None:
+            raise ValueError(f"this scheduler knows no order {kind!r}")
         try:
-            if handler is None:
-                raise ValueError(f"this scheduler knows no order {kind!r}")
-            answer = handler(write, rules, order, done)
-        except ValueError as error:
-            answer = {"error": str(error)}
-        except (KeyError, TypeError) as error:
-            # A newer command's; it must not stand in the way of all others.
-            answer = {"error": f"this scheduler does not understand the order {kind!r}: {error}"}
-        text = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
-        write.txn.execute("UPDATE taskorders SET done_time = ?, answer = ? WHERE id = ?", [write.now, text, number])
+            answer = handler(write, rules, Order(number, kind, target, json.loads(body)), done)
+        except (KeyError, TypeError) as error:  # a newer command's
+            raise ValueError(f"this scheduler does not understand the order {kind!r}: {error}") from error
+        _answer(write, number, answer)
         done.count += 1
     return done
+
+
+def refuse_order(write: TaskWrite, number: int, why: str) -> CarriedOut:
+    """An order cannot be carried out."""
+    _answer(write, number, {"error": why})
+    return CarriedOut(count=1)
+
+
+def _answer(write: TaskWrite, number: int, answer: Mapping[str, Any]) -> None:
+    text = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
+    write.txn.execute("UPDATE taskorders SET done_time = ?, answer = ? WHERE id = ?", [write.now, text, number])
 
 
 def _spec_of(body: Mapping[str, Any]) -> JobSpec:
@@ -218,7 +237,7 @@ def _task_suspend(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carr
     _save(write, attrs.evolve(task, state=TaskState.SUSPENDED, due_time=None, message=why or task.message))
     job = _open_job(write, task.id)
     if job is not None and job.state is not JobState.RUNNING:
-        _end(write, job, "its task was suspended")
+        end_waiting(write, job.id, job.attempt, "its task was suspended")
         done.changed.add(job.id)
     return {"task": task.id}
 
@@ -244,7 +263,7 @@ def _task_remove(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carri
         if job.state is JobState.RUNNING:
             done.killed.append((job.id, job.attempt, why))
         else:
-            _end(write, job, why)
+            end_waiting(write, job.id, job.attempt, why)
             done.changed.add(job.id)
     write.txn.execute("DELETE FROM tasks WHERE id = ?", [task.id])
     write.txn.execute("DELETE FROM robots WHERE task = ?", [task.id])  # asked for again with the next hint
@@ -252,6 +271,7 @@ def _task_remove(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carri
 
 
 def _job_add(write: TaskWrite, _rules: ITaskRules, order: Order, done: CarriedOut) -> dict[str, Any]:
+    write.check_room()
     due = write.now + order.body["after_seconds"]
     spec = _spec_of(order.body["spec"])
     job = Job(write.next("job"), spec, scheduled_time=due, due_time=due, updated_time=write.now)
@@ -285,6 +305,7 @@ def _job_rerun(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carried
             "UPDATE tasks SET due_time = ?, seen = 0 WHERE id = ? AND state = 'active'", [write.now, task]
         )
         return {"task": task}
+    write.check_room()
     new = Job(
         write.next("job"),
         job.spec,
@@ -317,17 +338,6 @@ def _job_kill(write: TaskWrite, rules: ITaskRules, order: Order, done: CarriedOu
         write.log(job.id, job.attempt, LogRow(write.now, END_LEVEL, why))
         done.changed.add(job.id)
     return {"job": job.id}
-
-
-def _end(write: TaskWrite, job: Job, why: str) -> None:
-    """A job that waits does so no longer; its task is left as it is."""
-    write.txn.execute(
-        "UPDATE jobs SET state = ?, due_time = NULL, opentask = NULL, ended_time = ?, updated_time = ?, message = ?"
-        " WHERE id = ?",
-        [JobState.PERMANENT.value, write.now, write.now, why, job.id],
-    )
-    write.log(job.id, job.attempt, LogRow(write.now, END_LEVEL, why))
-    write.opened(-1)
 
 
 def _resource_set(write: TaskWrite, _rules: ITaskRules, order: Order, _done: CarriedOut) -> dict[str, Any]:

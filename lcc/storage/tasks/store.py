@@ -17,18 +17,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from lcc.interfaces import IItemStore, ITaskRules
-from lcc.model.tasks import DueJob, JobResult, ManagerStatus, Resource, RunningJob, StartedJob, TaskClaim
+from lcc.model.tasks import DueJob, JobResult, ManagerStatus, Recorded, Resource, RunningJob, StartedJob, TaskClaim
+from lcc.storage.database.bisecting import NOT_OF_ONE, bisected, in_words
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
-from lcc.storage.tasks.due import due_jobs, make_due_jobs, next_task_due, running_jobs, start_jobs
-from lcc.storage.tasks.effects import EffectsRefused
-from lcc.storage.tasks.endings import Ended, lose_attempts, record_endings, without_effects
+from lcc.storage.tasks.due import due_jobs, due_tasks, make_due_jobs, running_jobs, start_jobs
+from lcc.storage.tasks.endings import Ended, lose_attempts, record_endings, refused, set_job_aside, suspend_task
 from lcc.storage.tasks.housekeeping import purge_page
 from lcc.storage.tasks.item_purge import Place, purge_items
 from lcc.storage.tasks.managers import managers, save_managers
-from lcc.storage.tasks.orders import CarriedOut, carry_out_orders
+from lcc.storage.tasks.orders import CarriedOut, carry_out_orders, open_orders, refuse_order
 from lcc.storage.tasks.outbox import OutboxSet, forget_sets, outbox
 from lcc.storage.tasks.polls import (
     Asked,
@@ -45,6 +47,7 @@ from lcc.storage.tasks.text_jobs import WantedText, make_text_jobs
 from lcc.storage.tasks.views import resources
 from lcc.storage.tasks.write import TaskWrite, claim_run
 
+_log = Logger()
 T = TypeVar("T")
 
 
@@ -59,7 +62,7 @@ class TaskStore:
     def __init__(self, database: Database, rules: ITaskRules, items: IItemStore, jobs_max: int) -> None:
         self._database = database
         self._rules = rules
-        self._items = items
+        self._means = rules, items
         self._jobs_max = jobs_max
         self._run = -1  # claim() makes it valid
 
@@ -76,25 +79,31 @@ class TaskStore:
         """Run ``function(write, *args)`` in one :class:`TaskWrite`."""
 
         def work(txn: Txn) -> T:
-            write = TaskWrite(txn, self._run, now)
+            write = TaskWrite(txn, self._run, now, self._jobs_max)
             result = function(write, *args)
             write.save()
             return result
 
         return self._database.write(work)
 
-    def make_due_jobs(self, now: int, limit: int) -> Deferred[list[DueJob]]:
-        """As :func:`lcc.storage.tasks.due.make_due_jobs`."""
+    def due_tasks(self, now: int, limit: int) -> Deferred[list[int]]:
+        """As :func:`lcc.storage.tasks.due.due_tasks`."""
+        return self._database.select(due_tasks, now, limit)
 
-        def make(write: TaskWrite) -> list[DueJob]:
-            # A negative LIMIT is none at all to SQLite, and an error to MySQL.
-            return make_due_jobs(write, max(0, min(limit, self._jobs_max - write.value("open"))))
+    async def make_due_jobs(self, tasks: Sequence[int], now: int) -> list[DueJob]:
+        """As :func:`lcc.storage.tasks.due.make_due_jobs`; a task for which that is not possible is suspended."""
 
-        return self._write(now, make)
+        async def suspend(task: int, error: Exception) -> list[DueJob]:
+            await self.suspend_task(task, error, now)
+            return []
 
-    def next_task_due(self) -> Deferred[int | None]:
-        """As :func:`lcc.storage.tasks.due.next_task_due`."""
-        return self._database.select(next_task_due)
+        made = await bisected(tasks, lambda some: self._write(now, make_due_jobs, some), suspend)
+        return [job for each in made for job in each]
+
+    def suspend_task(self, task: int, error: Exception, now: int) -> Deferred[None]:
+        """Something of this task cannot be done; it is suspended."""
+        _log.failure("Task {task} is suspended: the scheduler cannot handle it", Failure(error), task=task)
+        return self._write(now, suspend_task, task, f"The scheduler cannot handle it: {in_words(error)}")
 
     def due_jobs(self, after: tuple[int, int], now: int, limit: int) -> Deferred[list[DueJob]]:
         """As :func:`lcc.storage.tasks.due.due_jobs`."""
@@ -118,39 +127,77 @@ class TaskStore:
         """As :func:`lcc.storage.tasks.managers.save_managers`."""
         return self._write(now, save_managers, list(changed), list(heard), kept_seconds)
 
-    def start_jobs(self, chosen: Sequence[tuple[DueJob, str, str]], now: int) -> Deferred[list[StartedJob]]:
-        """As :func:`lcc.storage.tasks.due.start_jobs`."""
-        return self._write(now, start_jobs, list(chosen))
+    async def start_jobs(self, chosen: Sequence[tuple[DueJob, str, str]], now: int) -> list[StartedJob]:
+        """As :func:`lcc.storage.tasks.due.start_jobs`; a job that cannot be started ends as a permanent error."""
+
+        async def set_aside(one: tuple[DueJob, str, str], error: Exception) -> list[StartedJob]:
+            await self._set_job_aside(one[0].id, error, now)
+            return []
+
+        started = await bisected(chosen, lambda some: self._write(now, start_jobs, some), set_aside)
+        return [job for each in started for job in each]
+
+    def _set_job_aside(self, job: int, error: Exception, now: int) -> Deferred[None]:
+        _log.failure("Job {job} is set aside: the scheduler cannot handle it", Failure(error), job=job)
+        return self._write(now, set_job_aside, job, f"The scheduler cannot handle it: {in_words(error)}")
 
     async def record_endings(self, results: Sequence[JobResult], now: int) -> Ended:
-        """As :func:`lcc.storage.tasks.endings.record_endings`; effects that cannot be make their job a permanent
-        error."""
-        results = list(results)
-        while True:
-            try:
-                return await self._write(now, record_endings, self._rules, self._items, results, self._jobs_max)
-            except EffectsRefused as refused:
-                results = [
-                    without_effects(result, str(refused)) if result.id == refused.job else result
-                    for result in results
-                ]
+        """As :func:`lcc.storage.tasks.endings.record_endings`; what cannot be recorded is a permanent error of its
+        job."""
 
-    def lose_attempts(self, lost: Sequence[tuple[int, int]], why: str, now: int) -> Deferred[list[tuple[int, int]]]:
+        async def refuse(result: JobResult, error: Exception) -> Ended:
+            return await self._refuse(result, error, now)
+
+        ended = await bisected(results, lambda some: self._write(now, record_endings, *self._means, some), refuse)
+        return Ended(
+            [recorded for each in ended for recorded in each.recorded], [job for each in ended for job in each.made]
+        )
+
+    async def _refuse(self, result: JobResult, error: Exception, now: int) -> Ended:
+        why = f"Effects refused: {in_words(error)}"
+        for with_logs in (True, False):
+            try:
+                instead = refused(result, why, with_logs)
+                return await self._write(now, record_endings, *self._means, [instead])
+            except NOT_OF_ONE:
+                raise
+            except Exception as further:
+                error = further
+        await self._set_job_aside(result.id, error, now)
+        return Ended([Recorded(result.id, result.attempt, False, True)], [])
+
+    async def lose_attempts(self, lost: Sequence[tuple[int, int]], why: str, now: int) -> list[tuple[int, int]]:
         """As :func:`lcc.storage.tasks.endings.lose_attempts`."""
-        return self._write(now, lose_attempts, self._rules, list(lost), why)
+
+        async def set_aside(one: tuple[int, int], error: Exception) -> list[tuple[int, int]]:
+            await self._set_job_aside(one[0], error, now)
+            return [one]
+
+        found = await bisected(lost, lambda some: self._write(now, lose_attempts, self._rules, some, why), set_aside)
+        return [each for some in found for each in some]
 
     def note_progress(self, told: Sequence[tuple[int, int, int, str]], now: int) -> Deferred[None]:
         """Running jobs have told something: (job, attempt, process id or 0, status or empty)."""
         return self._write(now, _note_progress, list(told))
 
-    def carry_out_orders(self, now: int, limit: int) -> Deferred[CarriedOut]:
-        """As :func:`lcc.storage.tasks.orders.carry_out_orders`."""
-        return self._write(now, carry_out_orders, self._rules, limit)
+    def open_orders(self, limit: int) -> Deferred[list[int]]:
+        """As :func:`lcc.storage.tasks.orders.open_orders`."""
+        return self._database.select(open_orders, limit)
 
-    def has_orders(self) -> Deferred[bool]:
-        """Whether there is an open order."""
-        sql = "SELECT 1 FROM taskorders WHERE done_time IS NULL LIMIT 1"
-        return self._database.select(lambda txn: txn.one(sql) is not None)
+    async def carry_out_orders(self, orders: Sequence[int], now: int) -> CarriedOut:
+        """As :func:`lcc.storage.tasks.orders.carry_out_orders`; one that cannot be carried out is answered with an
+        error."""
+
+        async def refuse(order: int, error: Exception) -> CarriedOut:
+            if not isinstance(error, ValueError):
+                _log.failure("Cannot carry out order {order}", Failure(error), order=order)
+            return await self._write(now, refuse_order, order, in_words(error))
+
+        done = await bisected(orders, lambda some: self._write(now, carry_out_orders, self._rules, some), refuse)
+        whole = CarriedOut()
+        for each in done:
+            whole.add(each)
+        return whole
 
     def due_polls(self, now: int, limit: int) -> Deferred[list[Poll]]:
         """As :func:`lcc.storage.tasks.polls.due_polls`."""

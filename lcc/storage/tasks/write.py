@@ -21,12 +21,14 @@ class TaskWrite:
 
     :param run: of the scheduler that writes.
     :param now: seconds since 1970.
+    :param jobs_max: jobs that may be open at once.
     :raises Busy: a newer scheduler has claimed the tables.
     """
 
-    def __init__(self, txn: Txn, run: int, now: int) -> None:
+    def __init__(self, txn: Txn, run: int, now: int, jobs_max: int) -> None:
         self.txn = txn
         self.now = now
+        self.jobs_max = jobs_max
         if txn.dialect.certifies:
             # Locks are local to a node.  A claim changes this row, too, so that only one of the two commits.
             txn.execute("UPDATE schedulerfence SET value = value + 1 WHERE name = 'fence'")
@@ -50,6 +52,16 @@ class TaskWrite:
     def opened(self, jobs: int) -> None:
         """There are so many more (or fewer) open jobs."""
         self._counters["open"] += jobs
+
+    @property
+    def room(self) -> int:
+        """How many more jobs may be open."""
+        return max(0, self.jobs_max - self._counters["open"])
+
+    def check_room(self) -> None:
+        """:raises ValueError: no more jobs may be open."""
+        if not self.room:
+            raise ValueError(f"there are {self.jobs_max:,} open jobs already ([scheduler] jobs_max)")
 
     def count(self, kind: str, **counts: float) -> None:
         """Add to the day's statistics of a kind; the names are those of the columns of ``jobsdone``."""
