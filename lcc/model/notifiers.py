@@ -12,15 +12,19 @@ NOTIFIERS = ("scheduler", "push", "spider")
 """The roles."""
 
 MAY_SAY: Mapping[str, Source] = {
-    "scheduler": Source.LISTED | Source.FEED | Source.POLLED,
+    "scheduler": Source.LISTED | Source.FEED | Source.LINK | Source.POLLED,
     "push": Source.PUSHED | Source.LISTED,
     "spider": Source.LISTED | Source.LINK | Source.POLLED,
 }
 """The sources of each role.  Nobody says "told" but the provider itself.
 
 The scheduler polls feeds, sitemaps and robots.txt, lists what a site's own say, and passes on the items of others'
-feeds.  The push server hears IndexNow and WebSub (pushed), and reads ResourceSync (listed); it polls nothing itself:
-the scheduler does.  The spider finds links, lists the sitemaps that it comes by, and polls what it wants to read."""
+feeds, and whatever its jobs notify of.  The push server hears IndexNow and WebSub (pushed), and reads ResourceSync
+(listed); it polls nothing itself: the scheduler does.  The spider finds links, lists the sitemaps that it comes by,
+and polls what it wants to read."""
+
+JOBS_MAY_SAY = MAY_SAY["scheduler"] & ~Source.POLLED
+"""The sources that a job may notify with."""
 
 UNORDERED = HINTS | Source.POLLED
 """Sources whose sets have no order number; those of all others need one."""

@@ -10,7 +10,8 @@ import pytest
 
 from lcc.errors import code
 from lcc.model import Provider, Source
-from lcc.model.notifiers import MAY_SAY, NOTIFIERS
+from lcc.model.notifiers import JOBS_MAY_SAY, MAY_SAY, NOTIFIERS
+from lcc.model.sources import parse_source
 from lcc.protocols.hello import Hello
 from lcc.protocols.notifiers import (
     Accepted,
@@ -27,6 +28,7 @@ from lcc.protocols.notifiers import (
     Window,
 )
 from lcc.protocols.uns_qm import Absorbed, Set
+from lcc.protocols.worker import NotifyUrl
 from tests.support.logs import LoggedErrors
 from tests.support.roles.notifiers import a_set, connect_notifier
 from tests.support.roles.uns import World, absorbed, partial
@@ -133,6 +135,17 @@ def test_each_role_says_its_own_sources_only(world: World, role: str) -> None:
         notifier.say(a_set(number, "a", source=name, order=3 if ordered else 0))
         (answer,) = notifier.answers()
         assert isinstance(answer, Accepted) == bool(source & MAY_SAY[role])
+
+
+@pytest.mark.parametrize("source", ["link", "feed", "listed"])
+def test_the_scheduler_says_what_its_jobs_notify_of(world: World, source: str) -> None:
+    assert parse_source(source) & JOBS_MAY_SAY and NotifyUrl("http://site.example/").source == "link"
+    world.connect_qm()
+    world.database.drawn[7] = 3
+    notifier = connect_notifier(world, "scheduler")
+    notifier.heard()
+    notifier.say(a_set(1, "a", source=source, order=3 if source == "listed" else 0))
+    assert notifier.answers() == [Accepted(1)]
 
 
 @pytest.mark.parametrize("source", ["", "nobody", "feed,polled", "TOLD"])

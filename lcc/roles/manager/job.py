@@ -13,7 +13,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from lcc.config import ManagerConfig
 from lcc.domain.kinds import KindSettings
 from lcc.errors import StreamError
-from lcc.model.sources import Source, parse_source
+from lcc.model.notifiers import JOBS_MAY_SAY
+from lcc.model.sources import parse_source
 from lcc.model.tasks import DATA_BYTES_MAX, LOG_LEVELS, MESSAGE_CHARS_MAX, JobState, LogRow
 from lcc.protocols.endings import read_followup
 from lcc.protocols.flat import Flat
@@ -46,7 +47,6 @@ STATUS_SECONDS = 1.0
 SECONDS_MAX = 10 * 366 * 86400
 URL_CHARS_MAX = 4096
 _OPERATIONS = frozenset({"update", "delete", "recheck", "retract"})
-_SOURCES = Source.FEED | Source.LINK | Source.LISTED
 _OK = Ok()
 
 
@@ -348,7 +348,7 @@ def _seconds(value: int, minimum: int) -> int:
 def _notice(request: NotifyUrl) -> Notify:
     try:
         source = parse_source(request.source)
-        if not source & _SOURCES:
+        if not source & JOBS_MAY_SAY:
             raise ValueError(f"source {request.source!r} is not for workers (there are feed, link, listed)")
         if request.op not in _OPERATIONS:
             raise ValueError(f"operation {request.op[:40]!r}: there are {', '.join(sorted(_OPERATIONS))}")

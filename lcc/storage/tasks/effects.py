@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lcc.interfaces import IItemStore, ITaskRules
-from lcc.model.sources import HINTS, Source, parse_source
+from lcc.model.notifiers import JOBS_MAY_SAY
+from lcc.model.sources import Source, parse_source
 from lcc.model.tasks import (
     KEY_CHARS_MAX,
     NAME_CHARS_MAX,
@@ -25,7 +26,6 @@ from lcc.storage.tasks.write import TaskWrite
 EVERY_SECONDS_MAX = 366 * 86400
 _OPERATIONS = ("update", "delete", "recheck", "retract")
 _URL_CHARS_MAX = 4096
-_SOURCES = Source.LISTED | HINTS
 
 
 def apply_effects(
@@ -80,7 +80,7 @@ def _set_period(write: TaskWrite, task: int, every_seconds: int) -> None:
 
 def _check_notice(notice: JobNotice, order: int) -> None:
     source = parse_source(notice.source)
-    if source & ~_SOURCES:
+    if source & ~JOBS_MAY_SAY:
         raise ValueError(f"a job may not notify with the source {notice.source!r}")
     if source is Source.LISTED and not order:
         raise ValueError("only the worker of a site's own feed or sitemap may notify with the source 'listed'")
