@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from click.shell_completion import ShellComplete
+from twisted.internet.defer import Deferred
 
 from lcc.admin.cli import main
 from lcc.admin.tasks.orders import answer
@@ -46,7 +47,8 @@ def scheduler(lcc: Lcc, monkeypatch: Any) -> Iterator[DirectDatabase]:
     result_of(store.claim())
 
     def carried_out(*arguments: Any) -> Any:
-        result_of(store.carry_out_orders(NOW, 10_000))
+        orders = result_of(store.open_orders(10_000))
+        result_of(Deferred.fromCoroutine(store.carry_out_orders(orders, NOW)))
         return answer(*arguments)
 
     monkeypatch.setattr("lcc.admin.feeds.feeds.answer", carried_out)
