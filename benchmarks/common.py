@@ -22,7 +22,8 @@ from pathlib import Path
 
 from lcc.storage.disk.file_system import Disk
 
-PEERS = ("scrapy", "aiohttp", "matplotlib")
+PEERS = ("scrapy", "aiohttp", "matplotlib", "reader", "sgmllib3k")
+"""The last one is what reader imports and does not ask for."""
 
 
 def make_pages(folder: Path, providers: int, pages: int, page_bytes: int = 10_240) -> None:
