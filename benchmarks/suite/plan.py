@@ -144,5 +144,26 @@ STEPS = (
         ),
         quick="--connections 100",
     ),
+    Step(
+        "feeds without news, MariaDB",
+        "feed_polls",
+        (
+            "CPU of an unchanged poll, MariaDB, against told",
+            "CPU of an unchanged poll, MariaDB, against reader",
+            "CPU of an unchanged poll, MariaDB, against sfeed",
+        ),
+        quick="--feeds 200 --items 2",
+    ),
+    Step(
+        "feeds without news, SQLite",
+        "feed_polls",
+        (
+            "CPU of an unchanged poll, SQLite, against told",
+            "CPU of an unchanged poll, SQLite, against reader",
+            "CPU of an unchanged poll, SQLite, against sfeed",
+        ),
+        full="--sqlite",
+        quick="--sqlite --feeds 200 --items 2",
+    ),
     Step("packages", "package_speed", ("tar.gz of the cache, against tar and gzip",), quick="--files 2000"),
 )

@@ -17,8 +17,9 @@ _PROGRAMS = {
     "nginx": (["nginx", "-v"], r"nginx/([\d.]+)"),
     "curl": (["curl", "--version"], r"curl ([\d.]+)"),
     "tar": (["tar", "--version"], r"\) ([\d.]+)"),
+    "sfeed": (["dpkg-query", "--show", "sfeed"], r"\t([\d.]+)"),
 }
-_PEERS = ("Scrapy", "aiohttp")
+_PEERS = ("Scrapy", "aiohttp", "reader")
 
 
 def versions() -> dict[str, str]:

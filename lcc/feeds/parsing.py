@@ -61,6 +61,8 @@ def parse_feed(data: bytes, base: str, limits: ParseLimits) -> ParsedFeed:
     headers = {"content-type": "application/xml; charset=utf-8", "content-location": base}
     try:
         parsed = feedparser.parse(io.BytesIO(data), response_headers=headers)
+    except MemoryError:
+        raise
     except Exception as error:  # whatever its documents make feedparser do: it is an error of this job
         raise FeedFault(f"feedparser cannot read the document: {error!r:.300}") from None
     reader = _Reader(base, limits)

@@ -123,7 +123,7 @@ class FeedRun:
         limit = self.limits.content_bytes_max
         data = self._source.read(limit + 1)
         if len(data) > limit:
-            raise FeedFault(f"the document has more than {limit} bytes, which [feeds] content_bytes_max allows")
+            raise FeedFault(f"the document has more than {limit:,} bytes, the most that is read")
         return data
 
     def notify(self, url: str) -> None:
@@ -182,6 +182,8 @@ def _stage(name: str, function: Callable[..., T], *arguments: Any) -> T:
         raise type(error)(f"{name}: {error}") from error
     except OSError as error:
         raise TemporaryFeedFault(f"{name}: {_words(error)}") from error
+    except MemoryError as error:
+        raise FeedFault(f"{name}: out of memory ([manager] memory_bytes)") from error
     except Exception as error:
         raise FeedFault(f"{name}: the plugin should be mended: {_words(error)}") from error
 

@@ -195,7 +195,7 @@ def run(main: Callable[[Job], object]) -> None:
         code = PERMANENT
         print(error or "permanent error", file=sys.stderr)
     except JobError as error:
-        code = PERMANENT if error.code in ("invalid", "not-yours") else TEMPORARY
+        code = PERMANENT if error.code in ("invalid", "too-much", "not-yours") else TEMPORARY
         print(f"{error.code}: {error}", file=sys.stderr)
     except Exception:
         code = TEMPORARY

@@ -229,4 +229,10 @@ def with_mark(text: str) -> list[int]:
     return found
 
 
+def launchers(*modules: str) -> list[int]:
+    """Those of managers in this process that have these modules; what they have forked looks as they do."""
+    found = with_mark("\0".join(["lcc.workers.launcher", *modules]))
+    return [pid for pid in found if f"\nPPid:\t{os.getpid()}\n" in Path(f"/proc/{pid}/status").read_text()]
+
+
 Make = Callable[..., Rig]

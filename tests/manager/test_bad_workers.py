@@ -17,7 +17,7 @@ from lcc.protocols.jobs import Started
 from lcc.workers.folders import clear
 from tests.support.waiting import until, wait_for
 
-from .kit import Make, Rig, alive, sleeping, with_mark
+from .kit import Make, Rig, alive, launchers, sleeping, with_mark
 
 
 def gone(mark: str) -> None:
@@ -267,9 +267,9 @@ async def test_it_kills_its_shepherd(rig: Rig, logged: list[Any]) -> None:
     """As root may; what it has forked is found."""
     await rig.start()
     done = await rig.run(rig.shell("(setsid sleep 3006 &); sleep 0.2; kill -9 $PPID; sleep 3006"))
-    assert done.state is JobState.TEMPORARY and "watched over" in done.message
+    assert done.state is JobState.TEMPORARY and "watches over the worker was killed" in done.message
     gone(sleeping(3006))
-    assert any("was killed" in str(event.get("log_format")) for event in logged)
+    assert any("has died" in str(event.get("log_format")) for event in logged)
     assert (await rig.run(rig.shell("echo next"))).output == "next\n"
 
 
@@ -279,16 +279,12 @@ async def test_the_launcher_dies(rig: Rig) -> None:
     await rig.start()
     order = rig.give(rig.shell("while [ ! -e go ]; do sleep 0.05; done; echo went"))
     await until(lambda: rig.of(Started))
-    [launcher] = [pid for pid in with_mark("lcc.workers.launcher") if _parent(pid) == os.getpid()]
+    [launcher] = launchers()
     os.kill(launcher, 9)
     await until(lambda: not alive(launcher))
     assert (await rig.run(rig.shell("echo next", "next.sh"))).output == "next\n"
     (Path(f"/proc/{rig.of(Started)[0].process}/cwd") / "go").touch()
     assert (await rig.ended(order)).output == "went\n"
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 @pytest_twisted.ensureDeferred
@@ -299,9 +295,9 @@ async def test_effects_that_are_too_many(make: Make) -> None:
     done = await rig.run(work)
     assert done.state is JobState.PERMANENT and "more than 10 effects" in done.message
     assert not done.effects.notices
-    big = rig.python("from lcc.worker import *\nj = Job()\nfor i in range(5): j.store({'x': 'y' * 16000})", "big.py")
-    done = await rig.run(big)
-    assert "more than 70,000 bytes" in done.message and done.state is JobState.TEMPORARY
+    body = "from lcc.worker import run\ndef main(j):\n    for i in range(5): j.store({'x': 'y' * 16000})\nrun(main)"
+    done = await rig.run(rig.python(body, "big.py"))
+    assert "more than 70,000 bytes" in done.message and done.state is JobState.PERMANENT
 
 
 @pytest_twisted.ensureDeferred

@@ -20,7 +20,7 @@ from lcc.storage.disk.file_system import Disk
 from tests.support.logs import LoggedErrors
 from tests.support.waiting import until
 
-from .kit import Make, Rig, alive, sleeping, with_mark
+from .kit import Make, Rig, alive, launchers, sleeping, with_mark
 
 SLEEPS = sleeping(3100)
 """What nobody else runs."""
@@ -320,6 +320,7 @@ TEMPLATE = '''
 """Workers of our own, as the template has them."""
 import os
 import sys
+import time
 
 from lcc.worker import Job, run
 
@@ -346,6 +347,11 @@ def crash() -> None:
 
 def plain() -> int:
     return 1
+
+
+def wait() -> None:
+    while not os.path.exists(os.path.join(os.path.dirname(__file__), "go")):
+        time.sleep(0.05)
 '''
 
 
@@ -354,7 +360,13 @@ async def test_a_template_forks(make: Make, monkeypatch: pytest.MonkeyPatch) -> 
     rig = make("")
     (rig.folder / "of_test.py").write_text(TEMPLATE)
     monkeypatch.syspath_prepend(str(rig.folder))
-    calls = {"work": "of_test:work", "crash": "of_test:crash", "plain": "of_test:plain", "none": "of_test:none"}
+    calls = {
+        "work": "of_test:work",
+        "crash": "of_test:crash",
+        "plain": "of_test:plain",
+        "none": "of_test:none",
+        "wait": "of_test:wait",
+    }
     monkeypatch.setattr("lcc.services.manager.BUILTIN", calls)
     await rig.start()
     done = await rig.run("", "a", kind="work")
@@ -366,6 +378,28 @@ async def test_a_template_forks(make: Make, monkeypatch: pytest.MonkeyPatch) -> 
     assert (await rig.run("", kind="plain")).exit_code == 1
     missing = await rig.run("", kind="none")
     assert missing.state is JobState.PERMANENT and "has no attribute 'none'" in missing.message
+    # All were forks of one template.  It dies: what it has forked runs on, and there is another one for the next job.
+    waiting = rig.give("", kind="wait")
+    await until(lambda: any(started.id == waiting.id for started in rig.of(Started)))
+    [template] = launchers("of_test")
+    os.kill(template, signal.SIGKILL)
+    assert (await rig.run("", kind="work")).state is JobState.COMPLETED
+    assert launchers("of_test") != [template]
+    (rig.folder / "go").touch()
+    assert (await rig.ended(waiting)).state is JobState.COMPLETED
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_template_that_cannot_be_imported(
+    make: Make, monkeypatch: pytest.MonkeyPatch, logged: list[Any]
+) -> None:
+    rig = make("")
+    monkeypatch.setattr("lcc.services.manager.BUILTIN", {"work": "there_is_no_such_module:work"})
+    await rig.start()
+    done = await rig.run("", kind="work")
+    assert done.state is JobState.TEMPORARY and "log of the manager" in done.message
+    assert any("there_is_no_such_module" in str(event.get("line")) for event in logged)
+    assert (await rig.run(rig.shell("exit 0"))).state is JobState.COMPLETED
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")

@@ -229,12 +229,11 @@ class LaunchedProcess:
     def shepherd_gone(self) -> None:
         """It says nothing more."""
         if self._report is None:
-            _log.error("The process that watches over a worker was killed; ending what is left of that job")
-            self._in_thread(sweep, self._mark).addBoth(
-                lambda _: self.reported(
-                    Report(refused="The process that watched over the worker was killed", again=True)
-                )
+            _log.error("The process that watches over a worker has died; ending what is left of that job")
+            text = (
+                "The process that watches over the worker was killed, or could not start; see the log of the manager"
             )
+            self._in_thread(sweep, self._mark).addBoth(lambda _: self.reported(Report(refused=text, again=True)))
 
     def _end_closed(self) -> None:
         self._open -= 1
