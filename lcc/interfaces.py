@@ -613,6 +613,9 @@ class ITaskRules(Interface):
         :param before: when the next job of its task is due; None: it is of none.
         :param wish_seconds: the delay that it asks for."""
 
+    def next_poll(due_time: int, skip_hours: Collection[int], skip_days: Collection[int]) -> int:
+        """When to poll what is due then, and not to be polled in these hours (UTC) and on these days (0: Monday)."""
+
     def next_period(
         history: str,
         news: bool,
@@ -620,13 +623,13 @@ class ITaskRules(Interface):
         period_seconds: int,
         least_seconds: int,
         most_seconds: int,
-        ttl_seconds: int,
+        asked_seconds: int,
     ) -> tuple[str, int]:
         """History and period of what is polled, after a poll.
 
         :param history: of the last polls, as this has given it; empty: none.
         :param interval_seconds: since the poll before.
-        :param ttl_seconds: what the source itself asks for; 0: nothing."""
+        :param asked_seconds: what the source itself asks for at least; 0: nothing."""
 
 
 class IItemRules(Interface):

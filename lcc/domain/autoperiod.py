@@ -9,11 +9,9 @@ two of five polls find something.  It is never derived from the dates of items, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
-
-import attrs
 
 from lcc.numbers import INT64_MAX, parse_number
 
@@ -32,20 +30,6 @@ class Poll(NamedTuple):
 
     interval_seconds: int
     news: bool
-
-
-@attrs.frozen
-class Hints:
-    """What the source asks for.
-
-    :ivar least_seconds: the longest of a feed's ``ttl``, of ``max-age`` and of the like; 0: nothing.
-    :ivar retry_after_seconds: of the last answer; 0: nothing.
-    :ivar skip_hours: hours of the day (UTC) in which it is not to be polled.
-    """
-
-    least_seconds: int = 0
-    retry_after_seconds: int = 0
-    skip_hours: frozenset[int] = frozenset()
 
 
 def polls_with(polls: Sequence[Poll], poll: Poll) -> tuple[Poll, ...]:
@@ -77,29 +61,31 @@ def rate_per_second(polls: Sequence[Poll]) -> float:
 
 
 def next_period(
-    period_seconds: int, polls: Sequence[Poll], least_seconds: int, most_seconds: int, hints: Hints = Hints()
+    period_seconds: int, polls: Sequence[Poll], least_seconds: int, most_seconds: int, asked_seconds: int = 0
 ) -> int:
     """The period from now on, in seconds.
 
     :param period_seconds: so far; it is at most doubled or halved.
     :param polls: the last ones.
     :param least_seconds, most_seconds: its bounds.
+    :param asked_seconds: what the source itself asks for at least (its ``ttl``, ``max-age``); 0: nothing.
     """
     rate = rate_per_second(polls)
     ideal = _PART_OF_MEAN / rate if rate else math.inf
     period = min(max(ideal, period_seconds / _STEP), period_seconds * _STEP)
-    period = max(period, hints.least_seconds)
+    period = max(period, asked_seconds)
     return round(min(max(period, least_seconds), most_seconds))
 
 
-def next_poll(due_time: int, now: int, hints: Hints) -> int:
-    """When to poll, where the period alone would have it be at ``due_time``: not before the source allows it.
+def next_poll(due_time: int, skip_hours: Collection[int], skip_days: Collection[int]) -> int:
+    """When to poll, where the period alone would have it be at ``due_time``: not while the source does not wish it.
 
-    A source that forbids all hours forbids none.
+    :param skip_hours: hours of the day (UTC) in which it is not to be polled; one that forbids all forbids none.
+    :param skip_days: days of the week, 0: Monday; likewise.
     """
-    due = max(due_time, now + hints.retry_after_seconds)
-    if len(hints.skip_hours) >= 24:
-        return due
-    while datetime.fromtimestamp(due, UTC).hour in hints.skip_hours:
+    hours = frozenset(skip_hours) if len(frozenset(skip_hours)) < 24 else frozenset[int]()
+    days = frozenset(skip_days) if len(frozenset(skip_days)) < 7 else frozenset[int]()
+    due = due_time
+    while (moment := datetime.fromtimestamp(due, UTC)).hour in hours or moment.weekday() in days:
         due = (due // _HOUR_SECONDS + 1) * _HOUR_SECONDS
     return due

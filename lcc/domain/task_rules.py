@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from zope.interface import implementer
 
-from lcc.domain.autoperiod import Hints, Poll, next_period, polls_with, read_polls, write_polls
+from lcc.domain.autoperiod import Poll, next_period, next_poll, polls_with, read_polls, write_polls
 from lcc.domain.due import JobRetries, first_due, next_due
 from lcc.domain.robots_rules import allow_for, is_allowed
 from lcc.interfaces import ITaskRules
@@ -35,6 +37,12 @@ class TaskRules:
     ) -> int | None:
         return self._retries.due(job, attempt, now, before, wish_seconds)
 
+    def next_poll(self, due_time: int, skip_hours: Collection[int], skip_days: Collection[int]) -> int:
+        try:
+            return next_poll(due_time, skip_hours, skip_days)
+        except (ValueError, OverflowError):
+            return due_time  # beyond the last year of the calendar
+
     def next_period(
         self,
         history: str,
@@ -43,8 +51,8 @@ class TaskRules:
         period_seconds: int,
         least_seconds: int,
         most_seconds: int,
-        ttl_seconds: int,
+        asked_seconds: int,
     ) -> tuple[str, int]:
         polls = polls_with(read_polls(history), Poll(interval_seconds, news))
-        period = next_period(period_seconds, polls, least_seconds, most_seconds, Hints(ttl_seconds))
+        period = next_period(period_seconds, polls, least_seconds, most_seconds, asked_seconds)
         return write_polls(polls), period

@@ -27,6 +27,7 @@ class PolledContent:
     :ivar key: of the row in the cache, 40 hexadecimal digits.
     :ivar base: what it came from, after redirects; empty: ``url``.
     :ivar content_type: as the server said, with its charset.
+    :ivar max_age: so many seconds it may be kept, as the server said; 0: it did not.
     """
 
     url: str
@@ -37,6 +38,7 @@ class PolledContent:
     key: str
     base: str = ""
     content_type: str = ""
+    max_age: int = 0
 
     def to_json(self) -> str:
         """As the job's input; without ``base`` if it would be too long."""

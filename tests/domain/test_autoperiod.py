@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.domain.autoperiod import (
-    Hints,
     Poll,
     next_period,
     next_poll,
@@ -66,7 +65,7 @@ def test_a_feed_that_falls_silent_and_wakes_up() -> None:
 
 @given(st.integers(LEAST, MOST), POLLS, st.integers(0, 10**6))
 def test_steps_and_bounds(period: int, polls: tuple[Poll, ...], least: int) -> None:
-    found = next_period(period, polls, LEAST, MOST, Hints(least))
+    found = next_period(period, polls, LEAST, MOST, least)
     assert LEAST <= found <= MOST
     assert found >= min(least, MOST)
     assert found <= max(2 * period, least, LEAST) and found >= min(period // 2, MOST)
@@ -93,16 +92,20 @@ def test_what_are_no_polls(text: str) -> None:
 HOUR = 3600
 
 
-def test_skipped_hours_and_retry_after() -> None:
-    assert next_poll(10 * HOUR + 5, 0, Hints()) == 10 * HOUR + 5
-    assert next_poll(10 * HOUR + 5, 0, Hints(skip_hours=frozenset({10, 11}))) == 12 * HOUR
-    assert next_poll(23 * HOUR + 5, 0, Hints(skip_hours=frozenset({23, 0}))) == 25 * HOUR
-    assert next_poll(HOUR, 0, Hints(skip_hours=frozenset(range(24)))) == HOUR
-    assert next_poll(HOUR, HOUR, Hints(retry_after_seconds=500)) == HOUR + 500
+def test_skipped_hours_and_days() -> None:
+    assert next_poll(10 * HOUR + 5, (), ()) == 10 * HOUR + 5
+    assert next_poll(10 * HOUR + 5, (10, 11), ()) == 12 * HOUR
+    assert next_poll(23 * HOUR + 5, (23, 0), ()) == 25 * HOUR
+    assert next_poll(HOUR, range(24), range(7)) == HOUR
+    # 1970 began on a Thursday.
+    assert next_poll(HOUR + 5, (), (3, 4)) == 48 * HOUR
+    assert next_poll(HOUR + 5, (0, 1), (3, 4, 5, 6)) == (96 + 2) * HOUR
 
 
-@given(st.integers(0, 10**9), st.sets(st.integers(0, 23), max_size=23), st.integers(0, 10**6))
-def test_a_poll_is_where_it_may_be(due: int, skipped: set[int], retry_after: int) -> None:
-    found = next_poll(due, due, Hints(retry_after_seconds=retry_after, skip_hours=frozenset(skipped)))
-    assert found >= due + retry_after
-    assert found // HOUR % 24 not in skipped
+@given(st.integers(0, 10**9), st.sets(st.integers(0, 23), max_size=23), st.sets(st.integers(0, 6), max_size=6))
+def test_a_poll_is_where_it_may_be(due: int, hours: set[int], days: set[int]) -> None:
+    found = next_poll(due, hours, days)
+    assert found >= due and found // HOUR % 24 not in hours and (found // (24 * HOUR) + 3) % 7 not in days
+    # The first such moment.
+    before = found - 1
+    assert found == due or before // HOUR % 24 in hours or (before // (24 * HOUR) + 3) % 7 in days

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from lcc.model.polled import PolledContent
 from lcc.model.tasks import Effects, JobState, TaskState
 from lcc.protocols.jobs import RunJob
 from lcc.roles.notifier import NotifierRefused
+from lcc.roles.scheduler import polls
 from lcc.roles.scheduler.polls import Polls
 from lcc.storage.tasks import orders
 from lcc.storage.tasks.views import statistics
 from tests.scheduler.bench import Bench, FakeManager
 from tests.support.databases import DirectDatabase, result_of
+from tests.support.logs import LoggedErrors
 from tests.support.queue import Queue
 
 FEED = "http://site/feed.xml"
@@ -284,3 +287,108 @@ def test_other_pages_make_no_jobs(bench: Polling) -> None:
     bench.fetch()
     bench.pass_time(3)
     assert manager.given() == []
+
+
+MOVED = "http://site/moved.xml"
+
+
+def automatic(bench: Polling) -> None:
+    sql = "UPDATE tasks SET auto = 1, least_seconds = 900, most_seconds = 86400"
+    bench.database.now(lambda txn: txn.execute(sql))
+
+
+def test_a_feed_that_has_moved_for_good_is_polled_there(bench: Polling) -> None:
+    manager = worker(bench)
+    task = bench.feed(every=1000)
+    bench.outbox()
+    bench.fetch(moved=MOVED, url="http://site/temporary.xml")
+    bench.pass_time(2)
+    job, content = given(manager)
+    assert (content.url, content.base) == (FEED, "http://site/temporary.xml")
+    manager.end(job)
+    assert bench.tasks.task(task).spec.args == (MOVED,)
+    bench.until_asked()
+    urls = [row.notice.curl for row in bench.queue.rows()]
+    assert urls == [MOVED]
+    bench.fetch()
+    bench.pass_time(2)
+    _, content = given(manager)
+    assert (content.url, content.base) == (MOVED, "")
+
+
+def test_an_unchanged_feed_that_has_moved_is_polled_there_at_once(bench: Polling) -> None:
+    manager = worker(bench)
+    task = bench.feed(every=1000)
+    bench.outbox()
+    bench.fetch()
+    bench.pass_time(2)
+    job, _ = given(manager)
+    manager.end(job)
+    bench.until_asked()
+    bench.confirm()
+    bench.queue.database.now(lambda txn: txn.execute("UPDATE lccurl SET moved_url = ?", [MOVED]))
+    bench.until_asked()
+    assert [row.notice.curl for row in bench.queue.rows()] == [MOVED]
+    found = bench.tasks.task(task)
+    assert found.spec.args == (MOVED,) and f"{FEED} to {MOVED}" in found.message
+
+
+@pytest.mark.parametrize(("kind", "moved"), [("robots", MOVED), ("feed", "ftp://site/x"), ("feed", f"{FEED}#top")])
+def test_what_has_not_moved(bench: Polling, kind: str, moved: str) -> None:
+    manager = bench.manager(any=5)
+    task = bench.feed(kind=kind)
+    bench.outbox()
+    bench.fetch(moved=moved)
+    bench.pass_time(2)
+    given(manager)
+    assert bench.tasks.task(task).spec.args == (FEED,)
+
+
+def test_max_age_and_skipped_hours_are_respected(bench: Polling) -> None:
+    manager = worker(bench)
+    task = bench.feed(every=3600)
+    automatic(bench)
+    bench.outbox()
+    record = json.dumps({"skip_hours": [hour for hour in range(24) if hour != 5]})
+    row = ("task", "policy", "record", "read_time", "changed_time")
+    bench.database.now(lambda txn: txn.insert("feeds", row, [(task, "", record, 0, 0)]))
+    headers = '["Content-Type","application/rss+xml","Cache-Control","private, Max-Age=7000"]'
+    bench.fetch(headers=headers)
+    bench.pass_time(2)
+    job, content = given(manager)
+    assert content.max_age == 7000
+    manager.end(job, effects=Effects(items=("one",)))
+    found = bench.tasks.task(task)
+    # News at each poll would have halved it.
+    assert found.when.every_seconds == 7000
+    assert found.due_time is not None and found.due_time % 86400 == 5 * 3600
+    bench.until_asked(600)
+    bench.confirm()
+    bench.until_asked(600)
+    assert 4.9 <= bench.now() % 86400 / 3600 <= 6.1
+
+
+def test_a_poll_that_cannot_be_handled_is_suspended(
+    bench: Polling, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    bad = bench.feed(every=600)
+    good = bench.feed("http://site/other.xml", every=600)
+    bench.outbox()
+    judge = polls._judge
+
+    def explode(asks: Any, *others: Any) -> Any:
+        if asks.poll.task.id == bad:
+            raise RuntimeError("it explodes")
+        return judge(asks, *others)
+
+    monkeypatch.setattr(polls, "_judge", explode)
+    bench.fetch()
+    bench.pass_time(1300, 10)
+    assert bench.tasks.task(bad).state is TaskState.ACTIVE  # it has an open job: news was found
+    for job in worker(bench).given():
+        bench.managers[-1].end(job)
+    bench.pass_time(1300, 10)
+    found = bench.tasks.task(bad)
+    assert found.state is TaskState.SUSPENDED and "it explodes" in found.message
+    assert bench.tasks.task(good).state is TaskState.ACTIVE and "http://site/other.xml" in bench.outbox()
+    assert logged_errors.flush(f"Task {bad} is suspended")

@@ -12,20 +12,21 @@ it is polled again when it is due again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import attrs
-from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.domain.keys import url_key
 from lcc.domain.urls import normalise
-from lcc.errors import Busy, StoreUnavailable, UrlError, code, entry_for
+from lcc.errors import UrlError, code, entry_for
 from lcc.roles.background import Background
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler.engine import Scheduler
+from lcc.storage.database.bisecting import NOT_OF_ONE, bisected
 from lcc.storage.database.database import Database
+from lcc.storage.database.key_ranges import all_views_key
 from lcc.storage.tasks.outbox import root_of
 from lcc.storage.tasks.poll_results import (
     CHANGES_AT_ONCE,
@@ -34,7 +35,6 @@ from lcc.storage.tasks.poll_results import (
     Results,
     changed_pages,
     last_change,
-    page_key,
     providers_of,
     read_faults,
     read_results,
@@ -89,10 +89,8 @@ class Polls:
     async def _do(self) -> None:
         await self._follow()
         while self._room() and self._engine.paused_since is None:
-            now = int(self._engine.now())
-            due = await self._store.due_polls(now, _BATCH)
-            if due:
-                await self._poll(due, now)
+            due = await self._store.due_polls(int(self._engine.now()), _BATCH)
+            await bisected(due, self._poll, self._suspend)
             if len(due) < _BATCH:
                 return
 
@@ -107,7 +105,7 @@ class Polls:
         while self._position < last:
             upto = min(last, self._position + CHANGES_AT_ONCE)
             pages = [page for page in await self._main.select(changed_pages, self._position, upto) if page.content]
-            found = await self._found({page_key(page.key): page for page in pages})
+            found = await self._found({all_views_key(page.key): page for page in pages})
             if found or upto - self._saved >= _POSITION_SAVED:
                 self._engine.add(await self._store.make_found_jobs(found, int(self._engine.now()), upto))
                 self._saved = upto
@@ -121,7 +119,11 @@ class Polls:
 
     # Polls that are due.
 
-    async def _poll(self, due: list[Poll], now: int) -> None:
+    async def _suspend(self, poll: Poll, error: Exception) -> None:
+        await self._store.suspend_task(poll.task.id, error, int(self._engine.now()))
+
+    async def _poll(self, due: Sequence[Poll]) -> None:
+        now = int(self._engine.now())
         pages = await self._pages(due)
         keys = {page.key for page in pages.values() if page.key}
         results = await self._main.interact(read_results, sorted(keys))
@@ -143,7 +145,7 @@ class Polls:
             self._engine.add(await self._store.make_found_jobs(found, now))
         self._engine.counters.polled += await self._store.ask(asked, now)
 
-    async def _pages(self, due: list[Poll]) -> dict[int, Asked]:
+    async def _pages(self, due: Sequence[Poll]) -> dict[int, Asked]:
         """The next poll of each task: whose its page is, and the key of that."""
         urls: dict[int, str] = {}
         for poll in due:
@@ -166,7 +168,7 @@ class Polls:
                 pages[poll.task.id] = Asked(poll, pid, url_key(pid, url, ""))
         return pages
 
-    async def _faults(self, due: list[Poll], pages: dict[int, Asked], results: Results) -> dict[bytes, Fault]:
+    async def _faults(self, due: Sequence[Poll], pages: dict[int, Asked], results: Results) -> dict[bytes, Fault]:
         """Errors of the pages that were not seen since they were asked for."""
         wanted = []
         for poll in due:
@@ -179,7 +181,7 @@ class Polls:
 
     def _failed(self, failure: Failure) -> None:
         # The engine notices both by itself.
-        if not failure.check(StoreUnavailable, Busy, CancelledError):
+        if not failure.check(*NOT_OF_ONE):
             _log.failure("Cannot poll", failure=failure)
 
 
@@ -187,7 +189,22 @@ def _news(poll: Poll, page: Page | None) -> Found | None:
     """What a worker has to read; None: nothing."""
     if page is None or page.content is None or page.change <= poll.seen or not poll.url:
         return None
-    return Found(poll, page.change, attrs.evolve(page.content, url=poll.url).to_json())
+    return Found(poll, page.change, attrs.evolve(page.content, url=poll.url).to_json(), _moved(poll, page))
+
+
+def _moved(poll: Poll, page: Page) -> str:
+    """Where the page has moved for good (301, 308); empty: nowhere."""
+    if not page.moved or poll.task.spec.kind == ROBOTS:
+        return ""
+    try:
+        root_of(page.moved)
+        there = normalise(page.moved).partition("#")[0]
+        moved = there != normalise(poll.url).partition("#")[0]
+    except ValueError:
+        return ""
+    if moved:
+        _log.info("Task {task}: {url} has moved to {moved}", task=poll.task.id, url=poll.url, moved=there)
+    return there if moved else ""
 
 
 def _judge(asks: Asked, results: Results, faults: dict[bytes, Fault]) -> Asked:
@@ -204,5 +221,7 @@ def _judge(asks: Asked, results: Results, faults: dict[bytes, Fault]) -> Asked:
         return asks._replace(fault=text, gone=gone, code=fault.code)
     page = results.pages.get(asks.key)
     if page is not None and page.seen_time >= asked_time:
-        return asks._replace(unchanged=page.cached, fault="" if page.cached else "Its site has deleted it")
+        if not page.cached or page.content is None:
+            return asks._replace(fault="Its site has deleted it")
+        return asks._replace(unchanged=True, max_age=page.content.max_age, moved=_moved(asks.poll, page))
     return asks._replace(fault="Its last poll was not answered")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from lcc.interfaces import IItemStore, ITaskRules
+from lcc.model.polled import PolledContent
 from lcc.model.tasks import (
     MESSAGE_CHARS_MAX,
     DueJob,
@@ -21,7 +22,7 @@ from lcc.model.tasks import (
     TaskState,
 )
 from lcc.storage.tasks.effects import apply_effects
-from lcc.storage.tasks.polls import after_poll
+from lcc.storage.tasks.polls import after_poll, not_skipped
 from lcc.storage.tasks.rows import JOBS, TASKS, is_open, is_polled, job_of, task_of
 from lcc.storage.tasks.write import TaskWrite
 
@@ -99,7 +100,7 @@ def end_attempt(write: TaskWrite, rules: ITaskRules, job: Job, result: JobResult
     task = None if row is None else task_of(row)
     if task is not None and result.state is JobState.COMPLETED and is_polled(job.spec):
         task = _after_poll(write, rules, task, job)
-    following = None if task is None else _next_due(rules, task, job, write.now)
+    following = None if task is None else _next_due(write, rules, task, job)
     retry = None
     if result.state in (JobState.TEMPORARY, JobState.LOST) and (task is None or task.state is TaskState.ACTIVE):
         before = None if task is None else following
@@ -120,21 +121,23 @@ def end_attempt(write: TaskWrite, rules: ITaskRules, job: Job, result: JobResult
 
 def _after_poll(write: TaskWrite, rules: ITaskRules, task: Task, job: Job) -> Task:
     """The task, after a worker has read what a poll has found."""
-    sql = "SELECT polls, items FROM tasks, jobs WHERE tasks.id = ? AND jobs.id = ?"
-    history, items = write.txn.query(sql, [task.id, job.id])[0]
-    history, after = after_poll(write.txn, rules, task, history, items > 0, task.when.every_seconds)
+    sql = "SELECT polls, items, input FROM tasks, jobs WHERE tasks.id = ? AND jobs.id = ?"
+    history, items, given = write.txn.query(sql, [task.id, job.id])[0]
+    max_age = PolledContent.from_json(given).max_age if given else 0
+    history, after = after_poll(write.txn, rules, task, history, items > 0, task.when.every_seconds, max_age)
     write.txn.execute(
         "UPDATE tasks SET polls = ?, every_seconds = ? WHERE id = ?", [history, after.when.every_seconds, task.id]
     )
     return after
 
 
-def _next_due(rules: ITaskRules, task: Task, job: Job, now: int) -> int | None:
+def _next_due(write: TaskWrite, rules: ITaskRules, task: Task, job: Job) -> int | None:
     if task.state is not TaskState.ACTIVE:
         return None
-    started = task.started_time if task.started_time is not None else now
+    started = task.started_time if task.started_time is not None else write.now
     try:
-        return rules.next_due(task.when, task.id, started, job.scheduled_time, task.last_state is None)
+        due = rules.next_due(task.when, task.id, started, job.scheduled_time, task.last_state is None)
+        return not_skipped(write.txn, rules, task, due) if is_polled(job.spec) else due
     except ValueError:
         return None  # beyond the last year of the calendar
 

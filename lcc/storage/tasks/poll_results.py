@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from lcc.model.polled import PolledContent
 from lcc.model.sources import Source
+from lcc.numbers import INT64_MAX, parse_number
+from lcc.storage.database.key_ranges import all_views_key, views_range
 from lcc.storage.database.rows import CACHED
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.watched import provider_of
 
 _COLUMNS = (
     *("urlkey", "state", "change_number", "md5", "len", "mimetype", "charset", "fetched_time", "confirmed_time"),
-    *("fetched_machineid", "fetched_fileid", "curl", "headers"),
+    *("fetched_machineid", "fetched_fileid", "curl", "headers", "fetched_url", "moved_url"),
 )
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM lccurl"
 _POLLED = int(Source.POLLED)
-_PAGE_BYTES = 16
+_MAX_AGE = re.compile(r"(?i)(?:^|[\s,])max-age\s*=\s*\"?([0-9]{1,10})(?![0-9])").search
 CHANGES_AT_ONCE = 5000
 
 
@@ -27,6 +30,7 @@ class Page(NamedTuple):
 
     :ivar change: number of its last change.
     :ivar seen_time: when it was last fetched, or found unchanged; 0: never.
+    :ivar moved: where permanent redirects led; empty: there were none.
     """
 
     key: bytes
@@ -34,6 +38,7 @@ class Page(NamedTuple):
     change: int
     seen_time: int
     content: PolledContent | None
+    moved: str = ""
 
 
 class Fault(NamedTuple):
@@ -54,37 +59,35 @@ class Results(NamedTuple):
     queued: set[bytes]
 
 
-def page_key(key: bytes) -> bytes:
-    """The key of all views of the page of this key."""
-    return key[:_PAGE_BYTES] + bytes(4)
-
-
-def _content_type(headers: str, mimetype: str, charset: str) -> str:
-    """As the server said; what the row has, if it said nothing."""
-    pairs = json.loads(headers) if headers else []
+def _headers(text: str) -> Iterator[tuple[str, str]]:
+    """Names (in lower case) and values of stored headers."""
+    pairs = json.loads(text) if text else []
     for name, value in zip(pairs[::2], pairs[1::2], strict=False):
-        if str(name).lower() == "content-type":
-            return str(value)
-    return f"{mimetype}; charset={charset}" if charset else mimetype
+        yield str(name).lower(), str(value)
 
 
-def _page(row: tuple[object, ...]) -> Page:
+def _page(row: tuple[Any, ...]) -> Page:
     fields = dict(zip(_COLUMNS, row, strict=True))
-    key = bytes(fields["urlkey"])  # type: ignore[call-overload]
+    key, cached = bytes(fields["urlkey"]), fields["state"] == CACHED
     machine, file = fields["fetched_machineid"], fields["fetched_fileid"]
     content = None
-    if fields["state"] == CACHED and machine is not None and file is not None:
+    if cached and machine is not None and file is not None:
+        mimetype, charset = fields["mimetype"], fields["charset"]
+        headers = dict(_headers(fields["headers"]))
+        max_age = _MAX_AGE(headers.get("cache-control", ""))
         content = PolledContent(
-            url=str(fields["curl"]),
-            machine=machine,  # type: ignore[arg-type]
-            file=file,  # type: ignore[arg-type]
-            size_bytes=fields["len"] or 0,  # type: ignore[arg-type]
-            md5=str(fields["md5"]),
+            url=fields["curl"],
+            machine=machine,
+            file=file,
+            size_bytes=fields["len"] or 0,
+            md5=fields["md5"],
             key=key.hex(),
-            content_type=_content_type(str(fields["headers"]), str(fields["mimetype"]), str(fields["charset"])),
+            base=fields["fetched_url"] or "",
+            content_type=headers.get("content-type", f"{mimetype}; charset={charset}" if charset else mimetype),
+            max_age=parse_number(max_age[1], INT64_MAX) if max_age else 0,
         )
-    seen = max(fields["fetched_time"] or 0, fields["confirmed_time"] or 0)  # type: ignore[call-overload]
-    return Page(key, fields["state"] == CACHED, fields["change_number"], seen, content)  # type: ignore[arg-type]
+    seen = max(fields["fetched_time"] or 0, fields["confirmed_time"] or 0)
+    return Page(key, cached, fields["change_number"], seen, content, fields["moved_url"] or "")
 
 
 def read_results(txn: Txn, keys: Sequence[bytes]) -> Results:
@@ -92,15 +95,15 @@ def read_results(txn: Txn, keys: Sequence[bytes]) -> Results:
 
     :param keys: for all mime types.
     """
-    ranges = [(key, key[:_PAGE_BYTES] + b"\xff" * 4) for key in keys]
+    ranges = [views_range(key) for key in keys]
     pages: dict[bytes, Page] = {}
     for row in txn.query_each(f"{_SELECT} WHERE urlkey >= ? AND urlkey <= ?", ranges):
         page = _page(row)
-        known = pages.get(page_key(page.key))
+        known = pages.get(all_views_key(page.key))
         if known is None or (page.cached, page.seen_time) > (known.cached, known.seen_time):
-            pages[page_key(page.key)] = page
+            pages[all_views_key(page.key)] = page
     queued = {
-        page_key(bytes(key))
+        all_views_key(bytes(key))
         for (key,) in txn.query_each(
             "SELECT urlkey FROM qdb WHERE urlkey >= ? AND urlkey <= ? AND operation = 1", ranges
         )
@@ -118,7 +121,7 @@ def read_faults(txn: Txn, wanted: Sequence[tuple[bytes, int]]) -> dict[bytes, Fa
     sql = "SELECT urlkey, code, message, time FROM urlerrs WHERE pid IN ({in}) AND time >= ?"
     faults: dict[bytes, Fault] = {}
     for key, number, text, time in txn.query_in(sql, pids, (), [min(since.values())]):
-        page = page_key(bytes(key))
+        page = all_views_key(bytes(key))
         if time >= since.get(page, time + 1) and (page not in faults or time >= faults[page].time):
             faults[page] = Fault(number, text, time)
     return faults

@@ -19,7 +19,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.outbox import add_set, root_of
 from lcc.storage.tasks.robots import ROBOTS, robots_known, settled
-from lcc.storage.tasks.rows import TASKS, task_of, task_values
+from lcc.storage.tasks.rows import TASKS, task_of, task_values, write_list
 from lcc.storage.tasks.write import TaskWrite
 
 _OWN = ("pid", "urlkey", "polls", "asked_time", "seen")
@@ -54,11 +54,13 @@ class Found(NamedTuple):
     """What a poll has found: the page has this content.
 
     :ivar input: for the worker.
+    :ivar moved: the URL that it has moved to for good; empty: nowhere.
     """
 
     poll: Poll
     change: int
     input: str
+    moved: str = ""
 
 
 class Asked(NamedTuple):
@@ -70,6 +72,8 @@ class Asked(NamedTuple):
     :ivar fault: why it has failed; empty: it has not.
     :ivar gone: the page says that it is gone for ever (410): it is polled no longer.
     :ivar code: of the fault, if it is one of a fetch.
+    :ivar max_age: so many seconds the page may be kept, as its server said; 0: it did not.
+    :ivar moved: the URL that it has moved to for good; empty: nowhere.
     :ivar wait: it still waits in the queue: no other one is put there.
     """
 
@@ -81,6 +85,8 @@ class Asked(NamedTuple):
     gone: bool = False
     wait: bool = False
     code: int = 0
+    max_age: int = 0
+    moved: str = ""
 
 
 def _poll(row: tuple[Any, ...]) -> Poll:
@@ -142,6 +148,8 @@ def make_found_jobs(write: TaskWrite, found: Sequence[Found], position: int | No
         write.txn.execute(
             "UPDATE tasks SET due_time = NULL, asked_time = NULL, seen = ? WHERE id = ?", [each.change, task.id]
         )
+        if each.moved:
+            _move(write, task, each.moved)
     if position is not None:
         save_position(write, position)
     return made
@@ -167,7 +175,8 @@ def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
         history = poll.history
         if each.unchanged:
             write.count(task.spec.kind, unchanged=1)
-            history, task = after_poll(write.txn, rules, task, history, False, write.now - (poll.asked_time or 0))
+            interval = write.now - (poll.asked_time or 0)
+            history, task = after_poll(write.txn, rules, task, history, False, interval, each.max_age)
         task = _told(task, each, write.now)
         if task.spec.kind == ROBOTS and each.code:
             robots_known(write, rules, task.id, "", rules.robots_in_place(each.code), each.code)
@@ -175,7 +184,7 @@ def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
         values = dict(zip(TASKS.columns, task_values(task), strict=True))
         root = _root(poll.url)
         going_on = values["state"] == TaskState.ACTIVE.value
-        values["due_time"] = _next(rules, task, write.now) if going_on else None
+        values["due_time"] = _next(write.txn, rules, task, write.now) if going_on else None
         values["started_time"] = write.now if going_on else task.started_time
         names = ("due_time", "started_time", "ended_time", "last_state", "since_time", "failures", "message", "state")
         own = {
@@ -190,7 +199,10 @@ def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
             f"UPDATE tasks SET {assignments} WHERE id = ?",
             [*(values[name] for name in names), *own.values(), task.id],
         )
-        if going_on:
+        if each.moved:
+            _move(write, task, each.moved)
+            write.txn.execute("UPDATE tasks SET due_time = ?, asked_time = NULL WHERE id = ?", [write.now, task.id])
+        elif going_on:
             add_set(write, each.pid, root, "polled", 0, [{"c": poll.url}])
             count += 1
     return count
@@ -203,12 +215,33 @@ def _root(url: str) -> str:
         return ""
 
 
-def _next(rules: ITaskRules, task: Task, now: int) -> int | None:
+def _move(write: TaskWrite, task: Task, url: str) -> None:
+    """From now on it polls this URL."""
+    values = [write_list((url, *task.spec.args[1:])), f"It has moved: {task.spec.args[0]} to {url}", task.id]
+    sql = "UPDATE tasks SET args = ?, message = ?, pid = 0, urlkey = NULL, seen = 0 WHERE id = ?"
+    write.txn.execute(sql, values)
+
+
+def _next(txn: Txn, rules: ITaskRules, task: Task, now: int) -> int | None:
     due = task.due_time if task.due_time is not None else now
     try:
-        return rules.next_due(task.when, task.id, now, due, task.started_time is None)
+        return not_skipped(txn, rules, task, rules.next_due(task.when, task.id, now, due, task.started_time is None))
     except ValueError:
         return None
+
+
+def not_skipped(txn: Txn, rules: ITaskRules, task: Task, due: int) -> int:
+    """When a poll that is due then takes place: of a feed whose period follows from its polls not in the hours, and
+    not on the days, that it does not wish."""
+    if not task.auto:
+        return due
+    feed = _feed_record(txn, task)
+    return rules.next_poll(due, feed.get("skip_hours", ()), feed.get("skip_days", ()))
+
+
+def _feed_record(txn: Txn, task: Task) -> dict[str, Any]:
+    """What the feed of a task says of itself (:class:`lcc.model.feeds.FeedInfo`)."""
+    return dict(json.loads(txn.value("SELECT record FROM feeds WHERE task = ?", [task.id]) or "{}"))
 
 
 def _told(task: Task, asked: Asked, now: int) -> Task:
@@ -231,13 +264,15 @@ def _told(task: Task, asked: Asked, now: int) -> Task:
 
 
 def after_poll(
-    txn: Txn, rules: ITaskRules, task: Task, history: str, news: bool, interval_seconds: int
+    txn: Txn, rules: ITaskRules, task: Task, history: str, news: bool, interval_seconds: int, max_age: int
 ) -> tuple[str, Task]:
-    """History and task after a poll that has found this: the period follows from it, if it may."""
+    """History and task after a poll that has found this: the period follows from it, if it may.
+
+    :param max_age: as the server said; 0: it did not.
+    """
     if not task.auto or interval_seconds <= 0:
         return history, task
-    record = txn.value("SELECT record FROM feeds WHERE task = ?", [task.id])
-    ttl = json.loads(record).get("ttl_seconds") or 0 if record else 0
+    asked = max(_feed_record(txn, task).get("ttl_seconds") or 0, max_age)
     bounds = task.least_seconds, task.most_seconds
-    history, every = rules.next_period(history, news, interval_seconds, task.when.every_seconds, *bounds, ttl)
+    history, every = rules.next_period(history, news, interval_seconds, task.when.every_seconds, *bounds, asked)
     return history, attrs.evolve(task, when=attrs.evolve(task.when, every_seconds=every))

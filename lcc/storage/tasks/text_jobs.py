@@ -28,7 +28,7 @@ TEXT = "text"
 PAGE_CHANGES, ITEM_CHANGES = "textpages", "textitems"
 """What is followed: names of rows of ``schedulerfence``."""
 CHANGES_AT_ONCE = 2000
-_COLUMNS = "urlkey, curl, mimetype, charset, md5, len, fetched_machineid, fetched_fileid"
+_COLUMNS = "urlkey, curl, mimetype, charset, md5, len, fetched_machineid, fetched_fileid, fetched_url"
 _READABLE = f"state = {CACHED} AND (mimetype LIKE 'text/%' OR mimetype IN ('*/*', 'application/xhtml+xml'))"
 
 
@@ -93,11 +93,13 @@ def owners_of(txn: Txn, urls: Collection[str]) -> dict[str, int]:
 
 def _pages(txn: Txn, sql: str, values: Sequence[object]) -> list[PolledContent]:
     pages = []
-    for key, curl, mimetype, charset, md5, length, machine, file in txn.query(sql, values):
+    for key, curl, mimetype, charset, md5, length, machine, file, fetched in txn.query(sql, values):
         if machine is not None and file is not None:
             kind = "text/html" if mimetype == "*/*" else mimetype
             content_type = f"{kind}; charset={charset}" if charset else kind
-            pages.append(PolledContent(curl, machine, file, length or 0, md5, bytes(key).hex(), "", content_type))
+            pages.append(
+                PolledContent(curl, machine, file, length or 0, md5, bytes(key).hex(), fetched or "", content_type)
+            )
     return pages
 
 
