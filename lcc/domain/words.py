@@ -141,15 +141,12 @@ class _Said:
         return self.answer(Action.WITHDRAW)
 
     def delete(self) -> Decision:
-        """The site has deleted it.  Own words that are newer stay; then it is not remembered."""
-        before, own = self.mask, self.mask & _SITE
-        if self.source & _TOLD and self.connseq < self.floor:
-            return self.answer(Action.OLDER)
-        if not (own and self._take_away(own)) and (own or max(self.numbers) > self.connseq):
+        """The site has deleted it.  Each own word that is newer stays; to the others the deletion is their last."""
+        before = self.mask
+        if (self.source & _TOLD and self.connseq < self.floor) or not self._take_away(_SITE):
             return self.answer(Action.OLDER)
         if not self.mask & _SITE:
             self.mask &= ~_HINTS
-            self.numbers = [max(number, self.connseq) for number in self.numbers]
         return self._lost(before, _SITE)
 
     def retract(self) -> Decision:

@@ -112,6 +112,10 @@ class Standing(NamedTuple):
         """The same, with the last numbers of both: those of two rows of one URL."""
         return Standing.of(self.connseq, self.source, list(map(max, self.numbers, other.numbers)))
 
+    def left_to(self, source: int) -> Standing:
+        """The same, named by these only; the last numbers of all stay."""
+        return Standing.of(self.connseq, source, self.numbers)
+
     @classmethod
     def of(cls, connseq: int, source: int, numbers: Sequence[int]) -> Standing:
         """The standing with these numbers."""

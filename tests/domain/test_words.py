@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import permutations, product
 
 import pytest
 from hypothesis import given
@@ -84,7 +84,8 @@ def test_any_order_of_words_names_it_by_all(order: list[tuple[int, int]]) -> Non
         # A deletion takes away what was said before it, and hints with it.
         (DELETE, LISTED, 8, cached(5, TOLD | FEED), Action.DELETE, 7),
         (DELETE, LISTED, 8, cached(10, TOLD | PUSHED | FEED, "2:5"), Action.KNOWN, TOLD | FEED),
-        (DELETE, TOLD, 8, cached(10, PUSHED), Action.OLDER, PUSHED),
+        (DELETE, TOLD, 8, cached(10, PUSHED), Action.KNOWN, PUSHED),
+        (DELETE, TOLD, 8, cached(10, PUSHED, "1:9 4:9"), Action.OLDER, PUSHED),
         (DELETE, TOLD, 8, cached(5, TOLD | POLLED), Action.WITHDRAW, POLLED),
         (DELETE, TOLD, 8, None, Action.DELETE, 7),
         # What nobody names any longer goes.
@@ -140,6 +141,24 @@ def test_what_a_notice_does_among_several(
     said = decide(notice, source, connseq, row)
     assert said.action is action
     assert said.standing.source == left
+
+
+SAID = [*product([TOLD, PUSHED, LISTED], [NOTICE, DELETE, RETRACT])]
+
+
+@pytest.mark.parametrize("order", [*permutations(range(3))])
+def test_updates_retractions_and_deletions_may_come_in_any_order(order: tuple[int, ...]) -> None:
+    for said in product(SAID, repeat=3):
+        expected = 0
+        for source, notice in said:
+            expected = 0 if notice.delete else expected & ~source if notice.retract else expected | source
+        row: CachedState | None = None
+        for at in order:
+            source, notice = said[at]
+            found = decide(notice, source, at + 1, row)
+            if found.action is not Action.OLDER:
+                row = cached(*found.standing, cached=found.action is not Action.DELETE)
+        assert (row.source if row is not None and row.cached else 0) == expected, said
 
 
 def test_a_told_set_below_the_full_set_does_nothing_and_others_are_not_below_it() -> None:

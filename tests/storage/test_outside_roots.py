@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from lcc.errors import StoreUnavailable, code
-from lcc.model import UrlNotice
+from lcc.model import Source, UrlNotice
 from lcc.storage.database.order_rows import DELETE_OUTSIDE, ROOTS_TAKEN
 from lcc.storage.providers.providers import change_provider, get_provider, order_deletion_outside, provider_status
 from lcc.storage.queue import admin_orders
@@ -158,3 +158,38 @@ def test_former_roots_are_remembered(queue: Queue) -> None:
     assert former() == ("http://site/", "http://site/in/", "http://b/")
     set_roots(queue, "http://site/")
     assert former() == ("http://site/in/", "http://b/", "http://c/")
+
+
+def sources(queue: Queue, table: str) -> dict[str, int]:
+    live = {"qdb": "operation", "lccurl": "state"}[table]
+    rows = queue.database.query(f"SELECT curl, source FROM {table} WHERE {live} = 1")
+    return {url.removeprefix("http://site/"): source for url, source in rows}
+
+
+def test_what_is_polled_may_lie_above_the_roots(queue: Queue) -> None:
+    told, polled = int(Source.TOLD), int(Source.POLLED)
+    queue.send(1, notice("cached"), notice("again", "1"), notice("lost"))
+    queue.send(0, notice("cached"), source=Source.POLLED)
+    queue.send(0, notice("lost"), source=Source.POLLED)
+    queue.fetch_all()
+    (file,) = queue.database.query("SELECT fetched_fileid FROM lccurl WHERE curl = 'http://site/lost'")[0]
+    result_of(queue.store.fetch_again(1, [file], 30))
+    queue.send(2, notice("new"), notice("again", "2"), notice("told"))
+    queue.send(0, notice("new"), notice("again"), notice("robots.txt"), source=Source.POLLED)
+    set_roots(queue, "http://site/in/")
+    queue.carry_out()
+    both = told | polled
+    assert sources(queue, "qdb") == {"new": polled, "again": both, "lost": both, "robots.txt": polled}
+    assert sources(queue, "lccurl") == {"cached": both, "again": both, "lost": both}, "content stays"
+    assert errors(queue) == [(OUTSIDE, "new"), (OUTSIDE, "told")]
+    assert queue.stats("nurlproc") == 4
+    queue.check_books()
+    queue.database.now(order_deletion_outside, queue.pid)
+    queue.carry_out()
+    assert set(sources(queue, "qdb").values()) == {polled}
+    assert sources(queue, "lccurl") == dict.fromkeys(("cached", "again", "lost"), polled | 64)
+    assert errors(queue) == [(OUTSIDE, path) for path in ("again", "cached", "lost", "new", "told")]
+    queue.check_books()
+    queue.fetch_all()
+    assert len(sources(queue, "lccurl")) == 5 and queue.stats("files_used") == 0
+    queue.check_books()

@@ -122,3 +122,33 @@ def test_polls_have_no_quota_and_no_roots(queue: Queue) -> None:
     ]
     assert queue.stats("errseq") == 0
     queue.check_books()
+
+
+def test_a_hint_does_not_bring_back_what_a_full_set_took_away_before_it_was_fetched(queue: Queue) -> None:
+    queue.send(1, notice("a"), notice("b"))
+    queue.send(2, notice("a"), source=LISTED)
+    queue.send(3, notice("a", retract=True), source=LISTED)
+    queue.send(4, full=True)
+    queue.fetch_all()
+    queue.send(0, notice("a", ifabsent=True), notice("b", ifabsent=True), source=LINK)
+    assert queue.rows() == [] and there(queue) == set() and changes(queue) == {}
+    # To the site's own words the full set took away what was told, and nothing else.
+    queue.send(2, notice("a"), source=LISTED)
+    queue.send(2, notice("b"), source=LISTED)
+    queue.fetch_all()
+    assert there(queue) == {"b"}, "of a, the retraction is newer"
+    queue.check_books()
+
+
+def test_a_late_deletion_is_remembered(queue: Queue) -> None:
+    queue.send(10, notice("a"), notice("b"))
+    queue.fetch_all()
+    queue.send(8, notice("a", delete=True))
+    queue.send(8, notice("b", delete=True), source=PUSHED)
+    for source in (PUSHED, LISTED):
+        queue.send(7, notice("a"), notice("b"), source=source)
+    assert queue.rows() == [] and there(queue, LISTED | PUSHED) == set()
+    queue.send(9, notice("a"), notice("b"), source=LISTED)
+    queue.fetch_all()
+    assert there(queue, TOLD) == there(queue, LISTED) == {"a", "b"}
+    queue.check_books()

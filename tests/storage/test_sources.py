@@ -110,16 +110,14 @@ class Model:
         known, last = self.of(view), self.last(view)
         if source == TOLD and number < self.floor:
             return
-        own = [each for each in OWN if each & known.by]
-        void = [each for each in own if last[each] <= number]
-        if (own and not void) or (not own and max(last.values()) > number):
+        void = [each for each in OWN if last[each] <= number and (each != TOLD or number >= self.floor)]
+        if not void:
             return
         for each in void:
             known.by &= ~each
             known.words[each] = number
         if not known.by & SITE:
             known.by &= ~HINTS
-            known.words = {each: max(number, last[each]) for each in OWN}
             untyped = (view[0], ANY_TYPE)
             if view[1] not in ("", ANY_TYPE) and self.of(untyped).by & HINTS and not self.of(untyped).by & SITE:
                 self.delete(source, number, untyped)
@@ -209,8 +207,7 @@ class Walk:
         """Rows that do nothing are at their turn."""
         rows = [row for row in self.queue.rows() if row.delete]
         for row in rows:
-            if not self.queue.database.query("SELECT 1 FROM lccurl WHERE urlkey = ?", [row.key]):
-                self.model.failed((row.notice.curl, row.notice.mimetype), Source(0), False)
+            assert self.queue.database.query("SELECT 1 FROM lccurl WHERE urlkey = ?", [row.key])
         self.queue.record(removed=[(row.key, row.generation) for row in rows])
 
     def check(self) -> None:

@@ -86,6 +86,28 @@ def test_a_type_that_is_not_taken_is_an_error(queue: Queue) -> None:
     queue.check_books()
 
 
+def test_a_type_that_is_not_taken_is_an_error_of_those_that_do_not_poll(queue: Queue) -> None:
+    send(queue, PUSHED, 1, PAGE)
+    queue.record(fetched(queue, one(queue)))
+    before = queue.database.query("SELECT change_number FROM lccurl")[0][0]
+    send(queue, POLLED, 0, PAGE)
+    send(queue, LISTED, 5, PAGE)
+    queue.record(fetched(queue, one(queue), "video/mp4", content="new"))
+    assert queue.rows() == [] and rows(queue) == [("video/mp4", "polled", "", 2)]
+    ((code, message, source),) = queue.database.query("SELECT code, message, source FROM urlerrs")
+    assert code == CODES["mimetype-not-accepted"] and message.endswith(": video/mp4")
+    assert source == PUSHED | LISTED
+    page = queue.database.now(page_by_change, Selection(), before, 1000)
+    assert [(row.curl, row.state) for row in page.rows] == [(PAGE.curl, "deleted")]
+    queue.check_books()
+    send(queue, LISTED, 4, PAGE)
+    assert queue.rows() == [], "it has the last words of all"
+    send(queue, LISTED, 6, PAGE)
+    queue.record(fetched(queue, one(queue), content="newer"))
+    assert rows(queue) == [("text/html", "listed,polled", "", 3)]
+    queue.check_books()
+
+
 def test_its_type_changes_without_its_content(queue: Queue) -> None:
     send(queue, PUSHED, 1, PAGE)
     queue.record(fetched(queue, one(queue), "text/plain"))

@@ -99,7 +99,8 @@ class Batch:
                         rows.mark(view, seen)
                 continue
             queued, cached = queue.get(key), cache.get(key)
-            if told and (queued is None or queued.plain) and (cached is None or cached.plain):
+            plain = told and (queued is None or queued.plain) and (cached is None or cached.plain)
+            if plain:
                 action = action_for(
                     notice,
                     connseq,
@@ -108,7 +109,8 @@ class Batch:
                     None if cached is None else cached.state,
                 )
                 standing = deleted if action is Action.DELETE else named
-            else:
+            if not plain or (action is Action.OLDER and notice.delete):
+                # Also a late deletion: to words that are older still, it is the last.
                 action, standing, notice = self._decide(key, header, source, notice)
             if action is Action.OLDER:
                 continue
@@ -135,8 +137,8 @@ class Batch:
                 rows.known(key, standing)
             elif action is not Action.NAMED:
                 self._do(action, key, notice, header, standing, (psetid, seq))
-            if seen is not None:
-                rows.mark(key, seen)
+            if seen is not None and not (notice.delete and action is Action.KNOWN):
+                rows.mark(key, seen)  # but not where the deletion is older than what names it
 
     def _of_typed_views(
         self, notices: Iterable[tuple[int, KeyedNotice]], stats: Stats

@@ -1,5 +1,6 @@
 """After a provider has lost roots: drops what is queued outside of the remaining ones, and, on the operator's order,
-what is cached there.  Each URL is stored as an error for its provider.
+what is cached there.  Each URL is stored as an error for its provider.  What is polled may lie anywhere: of that,
+only what else names it goes.
 
 Each page uses the current roots, not those at the time of the order.
 """
@@ -8,13 +9,13 @@ from __future__ import annotations
 
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
-from lcc.model import COUNTED, FETCH_NOW
+from lcc.model import COUNTED, FETCH_NOW, QueueRow, Standing
 from lcc.storage.database.cancelled import note_cancelled
 from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import CACHED, NOTHING, QUEUE, TOLD_COLUMNS, queue_row, told_notice
+from lcc.storage.database.rows import CACHED, NOTHING, POLLED, QUEUE, TOLD_COLUMNS, queue_row, told_notice
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.registered import registered_providers
-from lcc.storage.queue.sweep import remove_content, removed_rows
+from lcc.storage.queue.sweep import leave_to_others, remove_content, removed_rows
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _OUTSIDE = code("outside-roots")
@@ -56,8 +57,15 @@ def drop_queued_page(
         " AND urlkey IN ({in})"
     )
     files = dict(txn.query_in(sql, outside))
+    # What is polled is fetched all the same: cached, it stays what it is; else it is only polled from now on.
+    polled = {key: row for key, row in outside.items() if row.source & POLLED}
+    outside = {key: row for key, row in outside.items() if key not in polled}
+    left = {key: row for key, row in polled.items() if key not in files}
+    leave_to_others(write, {key: _of_queue(row).left_to(POLLED) for key, row in left.items()}, pid)
+    for row in (*outside.values(), *left.values()):
+        source = row.source & COUNTED
+        write.error(pid, row.key, row.connseq, _OUTSIDE, "", row.notice, row.generation, source)
     for row in outside.values():
-        write.error(pid, row.key, row.connseq, _OUTSIDE, "", row.notice, row.generation, row.source)
         if row.key not in files:
             stats.pend(-1, row.notice.length)
     sql = f"UPDATE qdb SET operation = {NOTHING}, generation = generation + 1 WHERE urlkey IN ({{in}})"
@@ -65,7 +73,7 @@ def drop_queued_page(
     note_cancelled(txn, outside)
     stats.nurlproc -= len(outside)
     # What was lost and cannot be refetched is gone.
-    _delete(write, pid, [key for key, file in files.items() if file is None])
+    _delete(write, pid, [key for key in outside if key in files and files[key] is None])
     if outside:
         earliest = txn.value("SELECT MIN(psetid) FROM qpsdb WHERE pid = ? AND slot = ?", [pid, FETCH_NOW])
         if earliest is not None:
@@ -83,17 +91,28 @@ def delete_cached_page(
         return None
     first, last = provider_range(pid)
     rows = txn.query(
-        f"SELECT urlkey, state, connseq, source, {TOLD_COLUMNS} FROM lccurl {_PAGE}",
+        f"SELECT urlkey, state, connseq, source, words, {TOLD_COLUMNS} FROM lccurl {_PAGE}",
         [progress or first, last, page_rows],
     )
     gone: list[bytes] = []
-    for key, state, connseq, source, *told in rows:
+    polled: dict[bytes, Standing] = {}
+    for key, state, connseq, source, words, *told in rows:
         notice = told_notice(told, key)
         if state == CACHED and source & COUNTED and not notice.lies_within(prefixes):
-            write.error(pid, key, connseq, _OUTSIDE, "", notice, source=source)
-            gone.append(key)
+            write.error(pid, key, connseq, _OUTSIDE, "", notice, source=source & COUNTED)
+            if source & POLLED:
+                polled[key] = Standing(connseq, source, words)
+            else:
+                gone.append(key)
     _delete(write, pid, gone)
+    queued = [queue_row(row) for row in txn.query_in(f"{QUEUE.select} WHERE urlkey IN ({{in}})", polled)]
+    polled.update({row.key: _of_queue(row) for row in queued if not row.delete})
+    leave_to_others(write, {key: standing.left_to(POLLED) for key, standing in polled.items()}, pid)
     return bytes(rows[-1][0]) if len(rows) == page_rows else None
+
+
+def _of_queue(row: QueueRow) -> Standing:
+    return Standing(row.connseq, row.source, row.words)
 
 
 def _delete(write: WriteTransaction, pid: int, keys: list[bytes]) -> None:

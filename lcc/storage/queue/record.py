@@ -288,19 +288,26 @@ def _counts(cached: dict[str, Any] | None) -> bool:
 
 def _judge_type(work: _Work, result: FetchResult, row: QueueRow) -> tuple[FetchResult, QueueRow]:
     """Nobody has told the type of this content: it is refused if it is none that is taken here.  What is polled as
-    well is only polled then."""
+    well is stored as polled then; to the others that name it, it is an error all the same."""
     mimetype = result.mimetype or _UNKNOWN_TYPE
     if result.code or result.unchanged or not row.source & COUNTED or work.rules.takes_type(mimetype):
         return result, row
+    detail = mimetype[:_BAD_TEXT_CHARS]
     if not row.source & POLLED or result.generation != row.generation:
-        return result._replace(code=_NOT_ACCEPTED, detail=mimetype[:_BAD_TEXT_CHARS]), row
+        return result._replace(code=_NOT_ACCEPTED, detail=detail), row
+    named = row.source & COUNTED
+    work.write.error(row.pid, row.key, row.connseq, _NOT_ACCEPTED, detail, row.notice, row.generation, named)
+    polled = Standing(row.connseq, row.source, row.words).left_to(POLLED)
     cached = work.cache.get(row.key)
     if cached is not None and _counts(cached):
+        # Content users have it: to them it is deleted.
         stats = work.write.stats(row.pid)
         stats.files_used -= 1
         stats.space_used -= cached["len"] or 0
-        cached.update(source=POLLED | WITHDRAWN, words="")
-    row = work.queue[row.key] = row._replace(source=POLLED, words="")
+        withdrawn = polled._replace(source=POLLED | WITHDRAWN)
+        cached.update(zip(_STANDING, withdrawn, strict=True), change_number=work.write.next("change"))
+        work.changed[row.key] = None
+    row = work.queue[row.key] = row._replace(source=POLLED, words=polled.words)
     return result, row
 
 

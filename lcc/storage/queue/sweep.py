@@ -114,14 +114,14 @@ class _Page(NamedTuple):
 
     :ivar cached: ``(key, curl, furl)`` of content that the provider told.
     :ivar gone: content to delete.
-    :ivar nothing: keys of fetches to cancel, with the lengths told.
+    :ivar nothing: keys of fetches to cancel, with the standings of their tombstones and the lengths told.
     :ivar left: what others name, too: the standings that it is left, by key.
     :ivar end: the last key scanned; None: done.
     """
 
     cached: list[tuple[bytes, str, str]]
     gone: list[Removed]
-    nothing: dict[bytes, int | None]
+    nothing: dict[bytes, tuple[Standing, int | None]]
     left: dict[bytes, Standing]
     end: bytes | None
 
@@ -131,6 +131,7 @@ class _Page(NamedTuple):
         return bool(self.gone or self.nothing or self.left)
 
 
+_STANDING = Standing._fields
 _CACHED_ROWS = (
     "SELECT urlkey, state, source, seen, connseq, words, curl, furl, len, fetched_machineid, fetched_fileid"
     " FROM lccurl"
@@ -156,7 +157,7 @@ def _look(txn: Txn, rules: IQueueRules, sweep: Sweep, low: bytes, high: bytes) -
         elif operation == FETCH and source & TOLD:
             waiting[key] = Standing(connseq, source, words), length
     gone: list[Removed] = []
-    nothing: dict[bytes, int | None] = {}
+    nothing: dict[bytes, tuple[Standing, int | None]] = {}
     left: dict[bytes, Standing] = {}
     for key, _state, source, _seen, connseq, words, _curl, _furl, *content in cached:
         if key in named:
@@ -168,13 +169,16 @@ def _look(txn: Txn, rules: IQueueRules, sweep: Sweep, low: bytes, high: bytes) -
                 left[key] = rest
             else:
                 gone.append(Removed(key, rest, *content))
+    former = {row[0]: Standing(row[4], row[2], row[5]) for row in rows}
     for key, (standing, length) in waiting.items():
         if key not in named and key not in left:
+            if key in former:
+                standing = standing.joined(former[key])
             others, rest = rules.without_told(standing, sweep.connseq)
             if others:
                 left[key] = rest
             else:
-                nothing[key] = length
+                nothing[key] = rest, length
     return _Page([(row[0], row[6], row[7]) for row in cached], gone, nothing, left, end)
 
 
@@ -230,7 +234,8 @@ def _sweep(write: WriteTransaction, rules: IQueueRules, sweep: Sweep, after: byt
     leave_to_others(write, page.left, sweep.pid)
     nothing = page.nothing
     for key in nothing.keys() - _with_content(txn, nothing):
-        stats.pend(-1, nothing[key])
+        stats.pend(-1, nothing[key][1])
+    _bury(write, {key: standing for key, (standing, _) in nothing.items()}, sweep.pid)
     txn.execute_in(
         f"UPDATE qdb SET operation = {NOTHING}, generation = generation + 1, connseq = ? WHERE urlkey IN ({{in}})",
         nothing,
@@ -284,6 +289,20 @@ def remove_content(write: WriteTransaction, rows: Sequence[Removed], pid: int) -
         stats.pend(1, length)
 
 
+def _bury(write: WriteTransaction, gone: Mapping[bytes, Standing], pid: int) -> None:
+    """Leave tombstones of what was to be fetched, as a deletion does: hints do not bring back what the site has taken
+    away."""
+    rows: list[tuple[Any, ...]] = []
+    names = "SELECT urlkey, curl, mimetype FROM qdb WHERE urlkey IN ({in})"
+    for key, curl, mimetype in write.txn.query_in(names, sorted(gone)):
+        connseq, source, words = gone[key]
+        row = empty_cache_row(key, pid)
+        row.update(curl=curl, mimetype=mimetype, connseq=connseq, source=source, words=words)
+        row.update(confirmed_time=write.now)
+        rows.append(tuple(row.values()))
+    CACHE.upsert(write.txn, rows, (*_STANDING, "confirmed_time"))
+
+
 def removed_rows(txn: Txn, keys: Sequence[bytes]) -> list[Removed]:
     """The content of these keys, to be removed although whoever named them has not taken that back."""
     sql = (
@@ -323,7 +342,7 @@ def leave_to_others(write: WriteTransaction, left: Mapping[bytes, Standing], pid
         again = "" if standing.source & COUNTED else ", generation = generation + 1"
         sql = f"UPDATE qdb SET connseq = ?, source = ?, words = ?{again}"
         txn.execute_in(f"{sql} WHERE operation = {FETCH} AND urlkey IN ({{in}})", keys, standing)
-    CACHE.upsert(txn, rows, ("change_number", "connseq", "source", "words"))
+    CACHE.upsert(txn, rows, ("change_number", *_STANDING))
     write.pending.touched |= set(polled)
 
 
