@@ -242,6 +242,7 @@ class _Fetch:
         "_settings",
         "_sink",
         "_timer",
+        "_trusted",
         "_url",
         "_wire_bytes",
         "result",
@@ -261,6 +262,9 @@ class _Fetch:
         self._deadline: float = self._clock.seconds() + self._settings.deadline
         self._redirects = 0
         self._first_key: ConnectionKey
+        self._trusted = True
+        """What its provider is registered with (private addresses, no verified certificates) holds where this leads:
+        redirects of what is polled may lead anywhere, and once they have left its site, nothing brings that back."""
         self._moved = ""
         self._wire_bytes = 0
         self._connection: HttpConnection | None = None
@@ -287,8 +291,9 @@ class _Fetch:
         conditions = condition_lines(order.etag, order.modified) if self._conditional else b""
         request = (target.encode("ascii"), site.request_lines, conditions, accept_lines(order.mimetype))
         self._request = b"GET %b%b%b%b\r\n" % request
-        trusted = not (order.polled and self._redirects) or site.host == self._first_key.host
-        private, insecure = order.private and trusted, order.insecure and trusted
+        if order.polled and self._redirects:
+            self._trusted = self._trusted and _is_same_site(self._first_key, site)
+        private, insecure = order.private and self._trusted, order.insecure and self._trusted
         self._key = ConnectionKey(order.pid, site.secure, site.host, site.port, private, insecure)
         if not self._redirects:
             self._first_key = self._key
@@ -479,3 +484,10 @@ class _Fetch:
         result, self.result = self.result, None
         assert result is not None
         result.errback(error)
+
+
+def _is_same_site(first: ConnectionKey, site: Site) -> bool:
+    """Whether a redirect stays on a site: the same port of its host, or https in place of http.  Another port may be
+    anything, such as a database that only this network reaches."""
+    ports = (first.port, site.port)
+    return site.host == first.host and (ports[0] == ports[1] or (ports == (80, 443) and site.secure))

@@ -47,7 +47,7 @@ def test_a_redirect_of_what_is_polled_leads_anywhere() -> None:
 @pytest.mark.parametrize(
     ("location", "error"),
     [
-        ("http://127.0.0.1:81/elsewhere", ""),  # the order's own host
+        ("http://127.0.0.1:81/", "address-forbidden"),  # another service of the same host
         ("http://127.0.0.2/", "address-forbidden"),
         ("http://[::1]/", "address-forbidden"),
         ("http://10.0.0.1/", "address-forbidden"),
@@ -56,20 +56,37 @@ def test_a_redirect_of_what_is_polled_leads_anywhere() -> None:
         ("file:///etc/passwd", "scheme-unsupported"),
     ],
 )
-def test_private_addresses_are_for_the_host_that_was_asked(location: str, error: str) -> None:
+def test_private_addresses_are_for_the_site_that_was_asked(location: str, error: str) -> None:
     web = MemoryWeb()
     outcomes = ask(web, POLL)
     peer = web.accept()
     peer.request()
     peer.send(redirect(302, location))
-    if error:
-        assert outcomes and outcomes[0].error in (error, "redirect-unreachable", "redirect-outside"), outcomes
-        assert len(web.reactor.tcpClients) == 1
-    else:
-        other = web.accept()
-        assert other.request().startswith(b"GET /elsewhere ")
-        other.send(reply())
-        assert outcomes[0].error == ""
+    assert outcomes and outcomes[0].error in (error, "redirect-unreachable", "redirect-outside"), outcomes
+    assert len(web.reactor.tcpClients) == 1
+    web.finish()
+
+
+def test_a_private_site_may_move_to_https() -> None:
+    web = MemoryWeb()
+    ask(web, POLL)
+    peer = web.accept()
+    for location in ("/elsewhere", "https://127.0.0.1/"):
+        peer.request()
+        peer.send(redirect(301, location))
+    assert web.reactor.tcpClients[-1][:2] == ("127.0.0.1", 443)
+    web.fetcher.close()
+
+
+def test_nobody_elses_redirect_leads_back_to_a_private_address() -> None:
+    web = MemoryWeb()
+    outcomes = ask(web, POLL)
+    for location in ("http://93.184.216.34:8080/", "http://127.0.0.1/admin?delete=all"):
+        peer = web.accept()
+        peer.request()
+        peer.send(redirect(302, location))
+    assert [outcome.error for outcome in outcomes] == ["address-forbidden"]
+    assert len(web.reactor.tcpClients) == 2
     web.finish()
 
 

@@ -200,7 +200,7 @@ def test_an_older_operation_does_nothing(queue: Queue, older: object) -> None:
     queue.send(5, notice("a", "1"))
     before = queue.rows()
     queue.send(4, older)  # type: ignore[arg-type]
-    assert queue.rows() == before
+    assert [row._replace(words="") for row in queue.rows()] == before
     queue.fetch_all()
     queue.send(4, older)  # type: ignore[arg-type]
     assert not queue.rows()

@@ -9,12 +9,21 @@ import pytest
 
 from lcc.config import RsConfig, WatchedConfig
 from lcc.model import Provider
+from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.passwords import DUMMY_HASH, hash_of
 from lcc.storage.providers.providers import add_provider, get_provider, list_providers, order_removal
 from lcc.storage.providers.registrations import prove_registration
-from lcc.storage.providers.watched import TooManyWatched, find_or_make_watched, provider_of, watcher_of
+from lcc.storage.providers.watched import (
+    SeveralWatched,
+    TooManyWatched,
+    find_or_make_watched,
+    provider_of,
+    register_provider,
+    watcher_of,
+)
 from tests.storage.test_registrations import NOW, SETTINGS, SITE, another, open_one
 from tests.support.databases import Backend, DirectDatabase
+from tests.support.plans import Explaining
 
 WATCHED = WatchedConfig()
 
@@ -24,7 +33,7 @@ def watch(database: DirectDatabase, root: str, settings: WatchedConfig = WATCHED
 
 
 def register(database: DirectDatabase, *roots: str) -> int:
-    return database.now(add_provider, Provider(0, roots, f"hash of {roots}"))
+    return database.now(add_provider, Provider(0, roots, f"hash {hash(roots)}"))
 
 
 def test_it_has_the_limits_of_the_configuration_and_no_password(database: DirectDatabase) -> None:
@@ -115,6 +124,55 @@ def test_its_owner_registers_it(database: DirectDatabase) -> None:
     # Somebody else who can put files there is another provider.
     second = database.now(prove_registration, open_one(database, another(folders=(SITE,))), False, SETTINGS, NOW)
     assert second.pid not in (pid, other)
+
+
+@pytest.mark.parametrize(("watched", "registered"), [("http", "https"), ("https", "http")])
+def test_its_owner_registers_it_by_the_other_scheme(database: DirectDatabase, watched: str, registered: str) -> None:
+    place = "://www.example.org/"
+    pid = watch(database, watched + place)
+    number = open_one(database, another(folders=(registered + place,)))
+    assert database.now(prove_registration, number, False, SETTINGS, NOW).pid == pid
+    provider = database.now(get_provider, pid)
+    assert provider is not None and not provider.watched
+    # A root of http admits https; one of https does not admit http, where the rows are.
+    assert provider.roots == (("https" + place, "http" + place) if watched == "http" else ("http" + place,))
+
+
+def test_of_both_schemes_the_same_one_is_registered(database: DirectDatabase) -> None:
+    secure, plain = watch(database, "https://a/"), watch(database, "http://a/")
+    assert secure != plain
+    assert database.now(register_provider, Provider(0, ("http://a/",), "1")) == plain
+    assert database.now(register_provider, Provider(0, ("http://a/",), "2")) == secure
+    assert database.now(register_provider, Provider(0, ("http://a/",), "2")) == secure, "the commit was lost"
+
+
+def test_roots_that_several_watch_are_not_registered_at_once(database: DirectDatabase) -> None:
+    first, second = watch(database, "http://a/"), watch(database, "http://b/")
+    with pytest.raises(SeveralWatched, match=f"http://a/ by provider {first}, http://b/ by provider {second}"):
+        database.now(register_provider, Provider(0, ("http://a/", "http://b/", "http://c/"), "1"))
+    assert database.now(register_provider, Provider(0, ("http://c/", "http://b/"), "2")) == second
+
+
+def test_long_roots(database: DirectDatabase) -> None:
+    long = f"http://long/{'x' * 250}/{'y' * 100}/"
+    folder, page = register(database, long), register(database, long + "p?q=")
+    other = register(database, f"http://long/{'x' * 250}/{'z' * 100}/")
+    owners = {long + "p": folder, long + "p?q=1": page, long[:-1]: None, long.replace("y", "z"): other}
+    assert {url: database.now(provider_of, url) for url in owners} == owners
+
+
+@pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
+def test_whose_a_url_is_is_looked_up_on_a_host_of_many(database: DirectDatabase) -> None:
+    register(database, *[f"http://host/~{number}/" for number in range(500)])
+    database.query("ANALYZE TABLE proots, pidb")
+
+    def explained(txn: Txn) -> list[tuple[str, str, str, str | None, int]]:
+        explaining = Explaining(txn)
+        assert provider_of(explaining, "http://host/~7/page")
+        return explaining.plans
+
+    (rows,) = [rows for _, table, _, index, rows in database.now(explained) if (table, index) == ("r", "proots_root")]
+    assert rows < 20, "not all roots of the host"
 
 
 def test_watched_ones_lock_no_owner_out(database: DirectDatabase) -> None:

@@ -38,7 +38,6 @@ from lcc.storage.providers.passwords import generate_password, hash_password
 from lcc.storage.providers.providers import (
     NoSuchProvider,
     ProviderExists,
-    add_provider,
     change_provider,
     get_provider,
     list_providers,
@@ -47,7 +46,7 @@ from lcc.storage.providers.providers import (
     order_removal,
     provider_status,
 )
-from lcc.storage.providers.watched import find_or_make_watched
+from lcc.storage.providers.watched import SeveralWatched, find_or_make_watched, register_provider
 from lcc.storage.queue.held_deletions import HeldSweep, held_sweep
 from lcc.storage.views.inspect import delays_of
 
@@ -144,6 +143,8 @@ def add_command(
 ) -> None:
     """Register a provider; print its id and password.
 
+    A root that is watched already keeps its provider, with all that is known of it, and gets the password.
+
     With --watched nobody is registered: a site is watched, until its owner registers it. A root that is watched
     already keeps its provider; one of a registered provider belongs to that.
     """
@@ -158,9 +159,12 @@ def add_command(
     provider = Provider(pid=0, roots=roots, password_hash=hashed, **_given(values))
     with admin.database() as database:
         try:
-            pid = database.write(add_provider, provider)
+            pid = database.write(register_provider, provider)
         except ProviderExists as error:
             raise Failed(str(error), SEE_PROVIDERS) from None
+        except SeveralWatched as error:
+            text = "register one of them, then give it the others: lcc-admin provider set PID --add-root ROOT"
+            raise Failed(str(error), text) from None
     if as_json:
         # One that was given is known; who prints it may have it logged.
         click.echo(json.dumps({"pid": pid, **({"password": password} if generated else {})}))

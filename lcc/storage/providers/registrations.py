@@ -21,12 +21,11 @@ from lcc.storage.database.locked_counter import locked_counter
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import (
     ProviderExists,
-    add_provider,
     change_provider,
     locked_provider,
     registered_provider,
 )
-from lcc.storage.providers.watched import register_watched, watcher_of
+from lcc.storage.providers.watched import register_provider
 
 NUMBER_MAX = 2**31 - 1
 
@@ -180,12 +179,8 @@ def _new_provider(txn: Txn, registration: Registration, settings: RsConfig) -> i
         contact=registration.contact,
         **attrs.asdict(registration.wishes),
     )
-    watcher = watcher_of(txn, registration.folders[0])
-    watched = None if watcher is None else locked_provider(txn, watcher)
-    if watched is not None and watched.watched and not watched.removed:
-        return register_watched(txn, watched, provider)
     try:
-        return add_provider(txn, provider)
+        return register_provider(txn, provider)
     except ProviderExists as error:
         raise RegistrationRefused("full", str(error)) from None
 

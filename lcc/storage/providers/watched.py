@@ -12,16 +12,22 @@ from lcc.config import WatchedConfig
 from lcc.model import Provider
 from lcc.storage.database.locked_counter import locked_counter
 from lcc.storage.database.transactions import Txn
-from lcc.storage.providers.providers import add_provider, change_provider
+from lcc.storage.providers.providers import add_provider, change_provider, locked_provider
 
 _OWNERS = (
-    "SELECT r.root, p.watched, p.pid FROM proots r JOIN pidb p ON p.pid = r.pid"
-    " WHERE r.root >= ? AND r.root <= ? AND SUBSTR(?, 1, LENGTH(r.root)) = r.root AND p.removed = 0"
+    "SELECT r.root, p.watched, p.pid FROM proots r JOIN pidb p ON p.pid = r.pid WHERE p.removed = 0 AND r.root"
 )
+_OTHER_SCHEMES = {"http": "https", "https": "http"}
+_INDEXED_CHARS = 255
+"""So much of a root is in its index: longer ones are looked up by their beginning."""
 
 
 class TooManyWatched(Exception):
     """``[watched] providers_max`` is reached."""
+
+
+class SeveralWatched(Exception):
+    """The roots of one provider are watched by several."""
 
 
 def find_or_make_watched(txn: Txn, root: str, settings: WatchedConfig, *, capped: bool = True) -> int:
@@ -61,13 +67,22 @@ def watched_provider(root: str, settings: WatchedConfig) -> Provider:
 
 
 def watcher_of(txn: Txn, root: str) -> int | None:
-    """The id of the provider that watches just this root; None: there is none."""
-    pid = txn.value(
+    """The id of the provider that watches just this root, or else the same place by the other of http and https;
+    None: there is none."""
+    sql = (
         "SELECT MIN(p.pid) FROM proots r JOIN pidb p ON p.pid = r.pid"
-        " WHERE r.root = ? AND p.watched = 1 AND p.removed = 0",
-        [root],
+        " WHERE r.root = ? AND p.watched = 1 AND p.removed = 0"
     )
-    return None if pid is None else int(pid)
+    for spelling in (root, _other_scheme(root)):
+        pid = txn.value(sql, [spelling])
+        if pid is not None:
+            return int(pid)
+    return None
+
+
+def _other_scheme(root: str) -> str:
+    scheme, _, place = root.partition("://")
+    return f"{_OTHER_SCHEMES.get(scheme, scheme)}://{place}"
 
 
 def provider_of(txn: Txn, url: str) -> int | None:
@@ -90,12 +105,19 @@ def _provider_for(txn: Txn, root: str) -> int | None:
 def _owners(txn: Txn, url: str) -> list[tuple[str, bool, int]]:
     """``(root, watched, pid)`` of each root that this URL begins with, in the order in which they count."""
     spellings = [url, "http" + url[5:]] if url.startswith("https://") else [url]  # an http root admits https as well
-    found = [
-        (root, bool(watched), pid)
+    # One look-up in the index for each beginning, however many roots there are on the host.
+    beginnings = [
+        spelling[:end]
         for spelling in spellings
-        for root, watched, pid in txn.query(_OWNERS, [_host(spelling), spelling, spelling])
+        for end in range(len(_host(spelling)), min(len(spelling), _INDEXED_CHARS) + 1)
     ]
-    return sorted(found, key=lambda owner: (-len(owner[0].partition("://")[2]), owner[1], owner[2]))
+    found = txn.query_in(f"{_OWNERS} IN ({{in}})", beginnings)
+    for spelling in spellings:
+        if len(spelling) > _INDEXED_CHARS:
+            longer = [spelling[: _INDEXED_CHARS + 1], spelling, spelling]
+            found += txn.query(f"{_OWNERS} >= ? AND r.root <= ? AND SUBSTR(?, 1, LENGTH(r.root)) = r.root", longer)
+    owners = [(root, bool(watched), pid) for root, watched, pid in found]
+    return sorted(owners, key=lambda owner: (-len(owner[0].partition("://")[2]), owner[1], owner[2]))
 
 
 def _host(url: str) -> str:
@@ -104,11 +126,25 @@ def _host(url: str) -> str:
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
-def register_watched(txn: Txn, watched: Provider, registered: Provider) -> int:
-    """A watched provider is registered: it keeps its id and its rows, and gets what stands here.
+def register_provider(txn: Txn, provider: Provider) -> int:
+    """Register a provider: the one that watches its root keeps its id, and so its rows, and gets what stands here; if
+    there is none, it is a new one.
 
-    :param watched: locked.
+    :param provider: with a password, without an id.
     :returns: its id.
+    :raises SeveralWatched: its roots are watched by several providers.
+    :raises lcc.storage.providers.providers.ProviderExists: no id is left.
     """
-    change_provider(txn, attrs.evolve(registered, pid=watched.pid, former_roots=watched.former_roots, watched=False))
-    return watched.pid
+    watchers = {pid: root for root in provider.roots if (pid := watcher_of(txn, root)) is not None}
+    if len(watchers) > 1:
+        each = ", ".join(f"{root} by provider {pid}" for pid, root in watchers.items())
+        raise SeveralWatched(f"several of these roots are watched: {each}")
+    for pid in watchers:
+        watched = locked_provider(txn, pid)
+        if watched is not None and watched.watched and not watched.removed:
+            # An https root does not admit http: what was noticed there is its owner's as well.
+            twins = [_other_scheme(root) for root in provider.roots if root.startswith("https://")]
+            roots = (*provider.roots, *[root for root in twins if root in watched.roots])
+            change_provider(txn, attrs.evolve(provider, pid=pid, roots=roots, former_roots=watched.former_roots))
+            return pid
+    return add_provider(txn, provider)
