@@ -14,9 +14,7 @@ from lcc.storage.database.locked_counter import locked_counter
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import add_provider, change_provider, locked_provider
 
-_OWNERS = (
-    "SELECT r.root, p.watched, p.pid FROM proots r JOIN pidb p ON p.pid = r.pid WHERE p.removed = 0 AND r.root"
-)
+_OWNERS = "SELECT r.root, p.watched, p.pid FROM proots r JOIN pidb p ON p.pid = r.pid WHERE p.removed = 0 AND r.root"
 _OTHER_SCHEMES = {"http": "https", "https": "http"}
 _INDEXED_CHARS = 255
 """So much of a root is in its index: longer ones are looked up by their beginning."""
