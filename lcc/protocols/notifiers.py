@@ -51,6 +51,7 @@ class SetBegin(Flat):
     :ivar number: higher than all that were sent on this connection since ``<again/>``.
     :ivar source: the name of one source.
     :ivar order: order number of the asking, from ``<drawn>``; 0: none (a hint, a poll).
+    :ivar full: refused: a full set takes away what is told, and nothing else.
     """
 
     TAG = "set"
@@ -58,6 +59,7 @@ class SetBegin(Flat):
     pid: int
     source: str
     order: int = 0
+    full: bool = False
 
 
 @attrs.frozen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lcc.domain.keys import url_key, url_keys
-from lcc.model import SetHeader, Source, UrlNotice
+from lcc.model import SetHeader, Source, UrlNotice, source_text
 from lcc.protocols.uns_qm import NOTICE_SPELLINGS, Set, write_notice
 from lcc.roles.qm.intake.arrivals import OpenSet, open_set
 
@@ -47,6 +47,12 @@ def test_a_set_is_told_if_it_does_not_say_its_source() -> None:
     assert open_set("uns", message).header == HEADER
     listed = open_set("uns", Set("epoch", 1, 7, 1, False, 0, False, 1, source="listed"))
     assert listed.header.source is Source.LISTED and not listed.fault
+
+
+def test_only_told_sets_are_full() -> None:
+    for source in Source:
+        opened = open_set("uns", Set("epoch", 1, 7, 1, True, 0, False, 1, source=source_text(source)))
+        assert bool(opened.fault) is (source is not Source.TOLD)
 
 
 def test_a_set_of_an_unknown_source_is_refused() -> None:

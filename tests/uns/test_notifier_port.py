@@ -114,6 +114,16 @@ def test_what_is_wrong_with_elements_is_told_at_once(world: World) -> None:
     assert world.uns.counters.notifier_urls_refused == 3
 
 
+def test_full_sets_are_rejected(world: World) -> None:
+    qm = world.connect_qm()
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(SetBegin(1, 7, "listed", 0, full=True), SetEnd(0))
+    (rejected,) = notifier.heard()
+    assert (rejected.number, rejected.code) == (1, code("bad-set")) and "op=retract" in rejected.text
+    assert not qm.sets
+
+
 def test_a_set_of_nothing_but_faults_is_accepted_and_not_passed_on(world: World) -> None:
     qm = world.connect_qm()
     notifier = connect_notifier(world)

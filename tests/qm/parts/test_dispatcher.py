@@ -77,9 +77,9 @@ def test_no_orders_before_a_machine_is_ready_and_granted(rig: Rig) -> None:
     ("source", "polled", "renew", "accepts"),
     [
         (Source.POLLED, True, True, ""),
-        (Source.POLLED | Source.TOLD, False, True, "text/*"),
-        (Source.POLLED | Source.PUSHED, False, True, "text/*"),
-        (Source.POLLED | Source.LINK, False, True, "text/*"),
+        (Source.POLLED | Source.TOLD, False, True, ""),
+        (Source.POLLED | Source.PUSHED, False, True, ""),
+        (Source.POLLED | Source.LINK, False, True, ""),
         (Source.LINK, False, False, "text/*"),
         (Source.TOLD, False, False, ""),
     ],

@@ -11,7 +11,7 @@ import attrs
 
 from lcc.domain.keys import url_key, url_keys
 from lcc.errors import StreamError
-from lcc.model import KeyedNotice, SetHeader, Source, UrlNotice, parse_source
+from lcc.model import KeyedNotice, SetHeader, Source, UrlNotice, parse_source, source_text
 from lcc.model.notifiers import NoticeId
 from lcc.protocols.fast_elements import Row, Spelling
 from lcc.protocols.uns_qm import Set, read_notice, read_notices
@@ -99,6 +99,8 @@ def open_set(uns: str, message: Set) -> OpenSet:
         else None,
     )
     opened = OpenSet(header, fault=fault)
+    if message.full and source is not Source.TOLD:
+        opened.fault = f"a full set that is {source_text(source)}: only told ones are full"
     if not message.pid:
         opened.fault = f"{message.pid} is no provider id"
     return opened

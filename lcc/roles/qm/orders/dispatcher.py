@@ -341,10 +341,10 @@ class Dispatcher:
             mimetype, polled, renew, accepts = notice.mimetype, False, False, ""
             if source != _TOLD:
                 renew = bool(source & _POLLED)
-                # What others name as well is held to what holds for any page.
+                # What others name as well redirects within the roots, as any page; its type is judged when it is recorded.
                 polled = renew and not source & COUNTED
                 if mimetype == ANY_TYPE:
-                    mimetype, accepts = "", "" if polled else self._accepts
+                    mimetype, accepts = "", "" if renew else self._accepts
             token, etag, modified, stored_bytes = stored or _NOTHING_STORED
             connection.say(
                 Fetch(

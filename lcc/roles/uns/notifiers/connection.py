@@ -270,6 +270,8 @@ class NotifierConnection(Peer):
             self._failed(error)
 
     def _source_of(self, message: SetBegin) -> Source:
+        if message.full:
+            raise SetError("bad-set", "only a provider tells full sets: take away what is not named with op=retract")
         try:
             source = parse_source(message.source)
         except ValueError as error:
