@@ -341,7 +341,7 @@ class Dispatcher:
             mimetype, polled, renew, accepts = notice.mimetype, False, False, ""
             if source != _TOLD:
                 renew = bool(source & _POLLED)
-                # What others name as well redirects within the roots, as any page; its type is judged when it is recorded.
+                # What others name as well redirects within the roots; its type is judged where it is recorded.
                 polled = renew and not source & COUNTED
                 if mimetype == ANY_TYPE:
                     mimetype, accepts = "", "" if renew else self._accepts
