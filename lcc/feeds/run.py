@@ -26,7 +26,7 @@ T = TypeVar("T")
 STAGES = ("open", "fetch", "fetchclean", "parse", "filter", "clean", "process", "storefeed", "store", "close")
 
 
-class IEffects(Protocol):
+class Effects(Protocol):
     """What a job leaves behind; nothing of it before the job's end (``lcc.worker.Job``)."""
 
     def log(self, text: str) -> None:
@@ -78,7 +78,7 @@ class FeedRun:
         self,
         url: str,
         source: IO[bytes] | None,
-        effects: IEffects,
+        effects: Effects,
         *,
         now: int,
         base: str = "",

@@ -24,8 +24,8 @@ from lcc.errors import ConfigError
 from lcc.roles.manager.console import ManagerCommands
 from lcc.roles.manager.content import Contents
 from lcc.roles.manager.engine import Manager
-from lcc.roles.manager.launching import WorkersLock, sweep
 from lcc.roles.manager.metrics import ManagerMetrics
+from lcc.roles.manager.remains import WorkersLock, sweep
 from lcc.roles.manager.starting import MARK, Place, Workers, usual_path
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment

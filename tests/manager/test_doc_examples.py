@@ -59,7 +59,8 @@ def rig(make: Make, cu: str) -> Rig:
 @pytest_twisted.ensureDeferred
 async def test_three_follow_ups(rig: Rig) -> None:
     """The example of the seed: comments are fetched 12, 24 and 48 hours after an article."""
-    assert len((WORKERS / "article.sh").read_text().splitlines()) == 6
+    script = (WORKERS / "article.sh").read_text()
+    assert len(script.splitlines()) == 6 and f"```sh\n{script}```" in WORKERS.with_name("workers.md").read_text()
     await rig.start()
     url = "http://news.example.org/a b?c=1&d"
     done = await rig.run("article.sh", url, resource="news.example.org")
