@@ -90,10 +90,11 @@ def trash() -> Iterator[None]:
 
 
 @contextmanager
-def nginx(root: Path, work: Path, location: str = "") -> Iterator[int]:
+def nginx(root: Path, work: Path, location: str = "", addresses: Iterable[str] = ("127.0.0.1",)) -> Iterator[int]:
     """nginx over ``root`` on a free loopback port; gives the port.
 
     :param location: more directives for its server.
+    :param addresses: of loopback, all with that port.
     :raises SystemExit: nginx is not installed (``make system`` installs it).
     """
     program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
@@ -102,13 +103,15 @@ def nginx(root: Path, work: Path, location: str = "") -> Iterator[int]:
     port = free_port()
     work.mkdir(parents=True, exist_ok=True)
     user = "user root;" if os.geteuid() == 0 else ""
+    places = list(dict.fromkeys(["127.0.0.1", *addresses]))
+    listen = "".join(f" listen {address}:{port};" for address in places)
     (work / "nginx.conf").write_text(
         f"{user} daemon off; master_process off; pid {work}/nginx.pid; error_log {work}/error.log;"
-        "events { worker_connections 1024; }"
+        f"events {{ worker_connections {1024 + len(places)}; }}"
         f"http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000;"
         f" types {{ text/html html; }} client_body_temp_path {work}/t1; proxy_temp_path {work}/t2;"
         f" fastcgi_temp_path {work}/t3; uwsgi_temp_path {work}/t4; scgi_temp_path {work}/t5;"
-        f" server {{ listen 127.0.0.1:{port}; root {root}; {location} }} }}"
+        f" server {{{listen} root {root}; {location} }} }}"
     )
     process = subprocess.Popen([program, "-c", str(work / "nginx.conf"), "-e", str(work / "error.log")])
     try:
@@ -164,9 +167,8 @@ def cpu_seconds_of_children() -> float:
 
 
 def cpu_seconds_of(pid: int) -> float:
-    """CPU that a running process has used so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """CPU that a running process has used so far, by its own clock (clock_getcpuclockid), which counts no ticks."""
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def peak_memory_bytes(pid: int) -> int:

@@ -1,10 +1,11 @@
 """Feeds without news: CPU of the whole LCC for a poll, beside reader (PyPI), sfeed, and a page that was told.
 
-``python benchmarks/feed_polls.py [--feeds 1000] [--items 20] [--runs 5] [--sqlite]``
+``python benchmarks/feed_polls.py [--feeds 1000] [--items 20] [--runs 5] [--sqlite]
+[--peers reader,sfeed]``
 
 Real ``twistd lcc-scheduler``, ``lcc-uns``, ``lcc-qm``, ``lcc-botm`` and ``lcc-bot``, each a process, on a private
 MariaDB whose commits are synced, or on SQLite; nginx answers all conditional requests with 304.  Each feed has a
-provider of its own, as a site on the Web would.  They take turns:
+provider and an address of its own, as sites on the Web have.  They take turns:
 
 * the LCC: all tasks are due now; until all pages are confirmed.  No worker runs, since nothing has changed; so no
   manager is there.
@@ -52,11 +53,14 @@ ROUND_SECONDS_MAX = 300.0
 LOOK_SECONDS = 0.2
 EVER_SEEN = 1 << 40
 """A change number that no page reaches: what is found was read by a worker already."""
-READER = "reader, update_feeds"
-SFEED = "sfeed_update, with ETags"
 TOLD = "a page that was told"
 _ACCEPTED = b"</lococa:set_result>\n"
 _LOGGED_IN = b"</lococa:init_accepted>\n"
+
+
+def address_of(pid: int) -> str:
+    """Of loopback."""
+    return f"127.1.{pid >> 8}.{pid & 255}"
 
 
 class Site:
@@ -68,7 +72,7 @@ class Site:
     def __init__(self, work: Path, url: str, server: int | None, web: int, count: int) -> None:
         limits = {"connections_max": 2 * count + 100, "connections_per_address": 2 * count + 100}
         self.lcc = LccSite(work, url, {"uns": limits}, roles=ROLES)
-        self.roots = {pid: f"http://127.0.0.1:{web}/p{pid}/" for pid in range(1, count + 1)}
+        self.roots = {pid: f"http://{address_of(pid)}:{web}/p{pid}/" for pid in range(1, count + 1)}
         self._server = server
         self.lcc.add_providers(self.roots)
         note_chores_done(url, self.lcc.home)
@@ -205,6 +209,11 @@ class Sfeed:
         return 1000 * (cpu_seconds_of_children() - cpu) / len(self._urls)
 
 
+PEERS: dict[str, Any] = {"reader": Reader, "sfeed": Sfeed}
+SHOWN = {"reader": "reader, update_feeds", "sfeed": "sfeed_update, with ETags"}
+GOALS = {"reader": at_most(0.5, of_ratio=True)}
+
+
 def make_feeds(folder: Path, count: int, items: int) -> None:
     """A folder for each provider, with a feed and a page."""
     for pid in range(1, count + 1):
@@ -219,22 +228,26 @@ def main() -> None:
     parser.add_argument("--feeds", type=int, default=1000)
     parser.add_argument("--items", type=int, default=20)
     parser.add_argument("--sqlite", action="store_true", help="SQLite instead of MariaDB")
+    parser.add_argument("--peers", default="reader,sfeed")
     add_options(parser)
     options = parser.parse_args()
-    if shutil.which("sfeed_update") is None:
+    if "sfeed" in options.peers and shutil.which("sfeed_update") is None:
         raise SystemExit("sfeed is not installed: run 'make system'")
-    rounds: list[dict[str, Any]] = []
+    rounds: list[dict[str, dict[str, float]]] = []
+    theirs: dict[str, list[float]] = {name: [] for name in options.peers.split(",")}
     with ExitStack() as stack:
         work = stack.enter_context(scratch())
         make_feeds(work / "www", options.feeds, options.items)
-        web = stack.enter_context(nginx(work / "www", work / "nginx"))
+        web = stack.enter_context(
+            nginx(work / "www", work / "nginx", addresses=map(address_of, range(1, options.feeds + 1)))
+        )
         server = None if options.sqlite else stack.enter_context(PrivateMariaDb(durable=True))
         url = "sqlite:lcc.db" if server is None else server.new_database()
         process = server.process.pid if server is not None and server.process else None
         site = Site(work / "lcc", url, process, web, options.feeds)
         stack.callback(site.stop)
         urls = [f"{root}feed.xml" for root in site.roots.values()]
-        reader, sfeed = Reader(work / "reader", urls), Sfeed(work / "sfeed", urls)
+        peers = {name: PEERS[name](work / name, urls) for name in options.peers.split(",")}
         for _ in range(2):  # what is fetched first, and confirmed first
             site.measure(site.poll, "feed.xml")
             site.measure(site.tell, "page.html")
@@ -242,11 +255,11 @@ def main() -> None:
             os.sync()
             polled = site.measure(site.poll, "feed.xml")
             told = site.measure(site.tell, "page.html")
-            rounds.append({"polled": polled, "told": told, "reader": reader.run(), "sfeed": sfeed.run()})
-            shown = {
-                name: round(sum(found.values()) if isinstance(found, dict) else found, 2)
-                for name, found in rounds[-1].items()
-            }
+            rounds.append({"polled": polled, "told": told})
+            for each, peer in peers.items():
+                theirs[each].append(peer.run())
+            ours = {what: round(sum(found.values()), 3) for what, found in rounds[-1].items()}
+            shown = ours | {each: round(found[-1], 3) for each, found in theirs.items()}
             print(f"run {number + 1}: CPU ms a feed: {shown}", file=sys.stderr)
     where = "SQLite" if options.sqlite else "MariaDB"
     lines = [
@@ -257,24 +270,13 @@ def main() -> None:
         for role in rounds[0]["polled"]
     ]
     print(table(["CPU ms a page", "polled", "told"], lines))
-    polled = [sum(each["polled"].values()) for each in rounds]
-    told = [sum(each["told"].values()) for each in rounds]
-    name, note = "CPU of an unchanged poll", f"all roles and database; {options.feeds:,} feeds"
-    give(
-        options,
-        [
-            Row(f"{name}, {where}, against told", "ms", polled, TOLD, told, at_most(1.5, of_ratio=True), note=note),
-            Row(
-                f"{name}, {where}, against reader",
-                "ms",
-                polled,
-                READER,
-                [each["reader"] for each in rounds],
-                at_most(0.5, of_ratio=True),
-            ),
-            Row(f"{name}, {where}, against sfeed", "ms", polled, SFEED, [each["sfeed"] for each in rounds]),
-        ],
-    )
+    name = f"CPU of an unchanged poll, {where}"
+    polled, told = ([sum(each[what].values()) for each in rounds] for what in ("polled", "told"))
+    note = f"all roles and database; {options.feeds:,} feeds"
+    rows = [Row(f"{name}, against told", "ms", polled, TOLD, told, at_most(1.5, of_ratio=True), note=note)]
+    for peer, found in theirs.items():
+        rows.append(Row(f"{name}, against {peer}", "ms", polled, SHOWN[peer], found, GOALS.get(peer)))
+    give(options, rows)
 
 
 if __name__ == "__main__":
