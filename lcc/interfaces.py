@@ -603,6 +603,10 @@ class ITaskRules(Interface):
     def robots_allow(rules: str, allow: str, url: str) -> bool:
         """Whether a robots.txt allows a URL (:func:`lcc.domain.robots_rules.is_allowed`)."""
 
+    def robots_delay(rules: str) -> float:
+        """The seconds between fetches that a robots.txt asks for
+        (:func:`lcc.domain.robots_rules.crawl_delay_seconds`)."""
+
     def robots_in_place(status: int) -> str:
         """What an error allows in place of robots.txt (:func:`lcc.domain.robots_rules.allow_for`)."""
 

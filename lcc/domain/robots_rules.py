@@ -7,6 +7,7 @@ allows nothing for now.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import inf
 
 from protego import Protego
 
@@ -32,6 +33,16 @@ def is_allowed(rules: str, allow: str, url: str) -> bool:
     :param allow: :data:`RULES`, :data:`ALL` or :data:`NONE`.
     """
     return _parsed(rules).can_fetch(url, AGENT) if allow == RULES else allow == ALL
+
+
+def crawl_delay_seconds(rules: str) -> float:
+    """The time between fetches that a robots.txt asks for (Crawl-delay, Request-rate); 0: none."""
+    parsed = _parsed(rules)
+    rate = parsed.request_rate(AGENT)
+    asked = [parsed.crawl_delay(AGENT) or 0.0]
+    if rate is not None and rate.requests > 0:
+        asked.append(rate.seconds / rate.requests)
+    return max([seconds for seconds in asked if 0 < seconds < inf], default=0.0)
 
 
 @lru_cache(maxsize=100)

@@ -8,7 +8,7 @@ from zope.interface import implementer
 
 from lcc.domain.autoperiod import Poll, next_period, next_poll, polls_with, read_polls, write_polls
 from lcc.domain.due import JobRetries, first_due, next_due
-from lcc.domain.robots_rules import allow_for, is_allowed
+from lcc.domain.robots_rules import allow_for, crawl_delay_seconds, is_allowed
 from lcc.interfaces import ITaskRules
 from lcc.model.tasks import When
 
@@ -28,6 +28,9 @@ class TaskRules:
 
     def robots_allow(self, rules: str, allow: str, url: str) -> bool:
         return is_allowed(rules, allow, url)
+
+    def robots_delay(self, rules: str) -> float:
+        return crawl_delay_seconds(rules)
 
     def robots_in_place(self, status: int) -> str:
         return allow_for(status)

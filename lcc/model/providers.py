@@ -34,6 +34,7 @@ class Provider:
     :ivar removed: being removed; no longer accepted.
     :ivar contact: mail address of who answers for it; empty: not known.
     :ivar interval_seconds: from the start of one fetch to the start of the next, at least; None: without limit.
+    :ivar interval_by: who has set it: ``operator``, ``robots.txt``; empty: nobody (of a watched one, ``[watched]``).
     :ivar watched: nobody has registered it: it has no password, and one root.
     """
 
@@ -53,6 +54,7 @@ class Provider:
     contact: str = ""
     interval_seconds: float | None = None
     watched: bool = False
+    interval_by: str = ""
     former_roots: tuple[str, ...] = ()
 
 

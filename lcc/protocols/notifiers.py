@@ -85,11 +85,14 @@ class Watch(Flat):
     """Asks for the provider that has this root; it is made if there is none.
 
     :ivar id: chosen by the notifier; it comes back with the answer.
+    :ivar crawl_delay_ms: the root is a whole host, whose robots.txt asks for so much time between fetches (0: for
+        none): the interval of what is watched there.  None: that is not known.
     """
 
     TAG = "watch"
     id: int
     root: str
+    crawl_delay_ms: int | None = None
 
 
 @attrs.frozen

@@ -177,12 +177,13 @@ class NotifierLink:
         self._pump_soon()
         return each.outcome
 
-    def watch(self, root: str) -> Deferred[int]:
+    def watch(self, root: str, crawl_delay_ms: int | None = None) -> Deferred[int]:
         """The id of the provider that has this root; it is made, as a watched one, if there is none.
 
+        :param crawl_delay_ms: as :class:`lcc.protocols.notifiers.Watch` says.
         :returns: fails with NotifierRefused.
         """
-        return self._ask(lambda number: Watch(number, root))
+        return self._ask(lambda number: Watch(number, root, crawl_delay_ms))
 
     def draw(self, pid: int, held: int = 0) -> Deferred[int]:
         """The order number of an asking of this provider that begins now.  To be stored with the asking, and repeated

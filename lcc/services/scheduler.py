@@ -81,7 +81,7 @@ class _Engine(MultiService):
         self._notices = Notices(link, engine.store, engine.now, engine.counters)
         self._polls = Polls(engine, engine.store, self._main, self._notices.has_room, self._notices.provider)
         self._texts = Texts(engine.store, self._main, engine.now, engine.add)
-        self._sites = WatchedSites(engine.store, self._main, engine.now)
+        self._sites = WatchedSites(engine.store, self._main, engine.now, link.watch)
         engine.background += [self._notices.tick, self._polls.tick, self._texts.tick, self._sites.tick]
         link_service(
             environment.reactor,

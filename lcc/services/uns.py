@@ -24,7 +24,7 @@ from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.disk.spool import Spool
 from lcc.storage.providers.providers import ProviderReader
 from lcc.storage.providers.sessions import SessionStore, open_session_store
-from lcc.storage.providers.watched import TooManyWatched, find_or_make_watched
+from lcc.storage.providers.watched import TooManyWatched, find_or_make_watched, watch_site
 from lcc.transport.connection_limits import ConnectionLimits
 from lcc.transport.links import PortService, RetryPolicy, link_service
 from lcc.transport.wires import endpoint, endpoints
@@ -74,12 +74,14 @@ def build(config: Config, environment: Environment) -> RoleService:
     )
     policy = RetryPolicy(environment.chance.random)
 
-    def watch(root: str) -> Deferred[int]:
+    def watch(root: str, crawl_delay: float | None = None) -> Deferred[int]:
         def refused(failure: Failure) -> NoReturn:
             failure.trap(TooManyWatched)
             raise LccError("limit", failure.getErrorMessage())
 
-        return database.write(find_or_make_watched, root, config.watched).addErrback(refused)
+        if crawl_delay is None:
+            return database.write(find_or_make_watched, root, config.watched).addErrback(refused)
+        return database.write(watch_site, root, config.watched, crawl_delay).addErrback(refused)
 
     uns = Uns(
         settings,

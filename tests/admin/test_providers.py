@@ -58,6 +58,7 @@ def test_every_option(lcc: Lcc, tmp_path: Path) -> None:
         "contact": "me@example.org",
         "interval": 2.5,
         "watched": False,
+        "interval_by": "operator",
     }
     assert verify_password("correct horse", lcc.write(get_provider, 1).password_hash)
 
@@ -183,6 +184,20 @@ def test_a_watched_provider_with_a_password_is_a_registered_one(lcc: Lcc) -> Non
     assert (provider.files_max, provider.space_max_bytes) == (None, 10**9)
     assert lcc.rows("provider", "add", "--watched", "--root", ROOT + "a/")[0]["pid"] == 1
     lcc.admin("provider", "set", "1", "--add-root", "http://b.example.org/")
+
+
+def test_a_watched_root_that_is_registered_keeps_its_provider(lcc: Lcc) -> None:
+    lcc.rows("provider", "add", "--watched", "--root", ROOT, "--root", "http://b.example.org/")
+    roots = ("--root", ROOT, "--root", "http://b.example.org/")
+    refused = lcc.admin("provider", "add", *roots, code=1).output
+    assert f"several of these roots are watched: {ROOT} by provider 1" in refused and "--add-root" in refused
+    secure = "https" + ROOT[4:]
+    (added,) = lcc.rows("provider", "add", "--root", secure, "--interval", "3")
+    assert added["pid"] == 1 and added["password"]
+    (row,) = lcc.rows("provider", "show", "1")
+    assert (row["watched"], row["roots"]) == (False, [secure, ROOT])
+    assert (row["interval"], row["interval_by"]) == (3.0, "operator")
+    assert "interval_by:          operator" in lcc.admin("provider", "show", "1").stdout
 
 
 def test_remove(lcc: Lcc) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.robots_rules import ALL, NONE, RULES, allow_for, is_allowed
+from lcc.domain.robots_rules import ALL, NONE, RULES, allow_for, crawl_delay_seconds, is_allowed
 
 TEXT = "User-agent: *\nDisallow: /private/\n\nUser-agent: LCC\nDisallow: /no\nAllow: /no/but\n"
 
@@ -30,6 +30,23 @@ def test_errors(status: int, allow: str) -> None:
     assert allow_for(status) == allow
 
 
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        ("Crawl-delay: 10", 10),
+        ("Crawl-delay: 0.5\nRequest-rate: 1/20", 20),
+        ("Request-rate: 3/1m", 20),
+        ("Request-rate: 0/5", 0),
+        ("Crawl-delay: 1e9", 1e9),
+        *[(f"Crawl-delay: {odd}", 0) for odd in ("inf", "nan", "-3", "x", "")],
+        ("Disallow: /", 0),
+    ],
+)
+def test_the_delay_that_is_asked_for(lines: str, seconds: float) -> None:
+    assert crawl_delay_seconds(f"User-agent: *\n{lines}\n") == seconds
+
+
 @given(st.text(max_size=200))
 def test_any_text(text: str) -> None:
+    crawl_delay_seconds(f"User-agent: *\nCrawl-delay: {text}")
     is_allowed(text, RULES, "http://a/x?y=z")

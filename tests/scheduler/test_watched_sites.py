@@ -6,17 +6,29 @@ from pathlib import Path
 from typing import Any
 
 from lcc.config import WatchedConfig
+from lcc.errors import code
+from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler.watched_sites import WatchedSites
 from lcc.storage.providers.watched import find_or_make_watched
 from lcc.storage.tasks.robots import robots_rules
 from tests.scheduler.test_polls import Polling
+from tests.support.tasks import robots_known_as as known
 
 
 def test_each_watched_site_is_polled(tmp_path: Path) -> None:
     bench = Polling(tmp_path)
     bench.start()
     main: Any = bench.queue.database
-    sites = WatchedSites(bench.tasks.store, main, bench.now)
+    said: list[tuple[str, int]] = []
+    faults = [NotifierRefused(code("try-later"), "not now")]
+
+    async def watch(origin: str, delay_ms: int) -> int:
+        if faults:
+            raise faults.pop()
+        said.append((origin, delay_ms))
+        return 1
+
+    sites = WatchedSites(bench.tasks.store, main, bench.now, watch)
     sites._store = bench.engine.store
     main.now(find_or_make_watched, "http://a/", WatchedConfig())
     bench.engine.background.append(sites.tick)
@@ -28,6 +40,12 @@ def test_each_watched_site_is_polled(tmp_path: Path) -> None:
     assert found == [("http://a/", 0), ("https://b:8443/", 0)]
     assert bench.database.blocking.select(robots_rules, "http://a/") is None
     assert {"http://a/robots.txt", "https://b:8443/robots.txt"} <= set(bench.outbox())
+    assert said == []
+    for text in ("User-agent: *\nCrawl-delay: 7", "User-agent: *\nCrawl-delay: 8.5"):
+        known(bench.tasks, text, "rules", 200, int(bench.now()))
+        bench.pass_time(25)
+    bench.pass_time(25)
+    assert said == [("http://a/", 7000), ("http://a/", 8500)], "until it is noted, and once for each that was read"
     bench.engine.stop()
     bench.database.blocking.close()
     main.blocking.close()

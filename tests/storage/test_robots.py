@@ -12,11 +12,12 @@ from lcc.domain.task_rules import TaskRules
 from lcc.model.items import as_json
 from lcc.model.tasks import Effects, JobNotice
 from lcc.storage.tasks.items import ItemStore
-from lcc.storage.tasks.robots import EVERY_SECONDS, robots_known
+from lcc.storage.tasks.robots import EVERY_SECONDS
 from lcc.storage.tasks.views import tasks_page
 from lcc.storage.tasks.write import TaskWrite
 from tests.support.databases import result_of
 from tests.support.tasks import NOW, Tasks, task_database
+from tests.support.tasks import robots_known_as as known
 
 TEXT = "User-agent: *\nDisallow: /no\n"
 
@@ -47,19 +48,6 @@ def told(tasks: Tasks) -> list[tuple[str, str, list[str]]]:
 
 def hint(path: str, host: str = "a", source: str = "feed") -> JobNotice:
     return JobNotice(f"http://{host}/{path}", source)
-
-
-def known(tasks: Tasks, text: str, allow: str, status: int, now: int = NOW) -> None:
-    """What became of the robots.txt of the first site."""
-    [(task,)] = tasks.database.query("SELECT MIN(task) FROM robots")
-    run = tasks.counters()["run"]
-
-    def work(txn: Any) -> None:
-        write = TaskWrite(txn, run, now, 1000)
-        robots_known(write, TaskRules(), task, text, allow, status)
-        write.save()
-
-    tasks.database.now(work)
 
 
 def test_the_first_hint_of_a_site_has_its_robots_txt_polled(tasks: Tasks) -> None:

@@ -11,14 +11,22 @@ from lcc.config import RsConfig, WatchedConfig
 from lcc.model import Provider
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.passwords import DUMMY_HASH, hash_of
-from lcc.storage.providers.providers import add_provider, get_provider, list_providers, order_removal
+from lcc.storage.providers.providers import (
+    add_provider,
+    change_provider,
+    get_provider,
+    list_providers,
+    order_removal,
+)
 from lcc.storage.providers.registrations import prove_registration
 from lcc.storage.providers.watched import (
+    CRAWL_DELAY_MAX,
     SeveralWatched,
     TooManyWatched,
     find_or_make_watched,
     provider_of,
     register_provider,
+    watch_site,
     watcher_of,
 )
 from tests.storage.test_registrations import NOW, SETTINGS, SITE, another, open_one
@@ -151,6 +159,40 @@ def test_roots_that_several_watch_are_not_registered_at_once(database: DirectDat
     with pytest.raises(SeveralWatched, match=f"http://a/ by provider {first}, http://b/ by provider {second}"):
         database.now(register_provider, Provider(0, ("http://a/", "http://b/", "http://c/"), "1"))
     assert database.now(register_provider, Provider(0, ("http://c/", "http://b/"), "2")) == second
+
+
+def test_the_interval_that_robots_txt_asks_for(database: DirectDatabase) -> None:
+    def intervals() -> dict[str, tuple[float | None, str]]:
+        return {each.roots[0]: (each.interval_seconds, each.interval_by) for each in database.now(list_providers)}
+
+    def ask(seconds: float) -> None:
+        database.now(watch_site, "http://a/", WATCHED, seconds)
+
+    site, folder = watch(database, "http://a/"), watch(database, "http://a/blog/")
+    register(database, "http://a/own/")
+    watch(database, "http://a.b/")
+    ask(0.5)
+    assert set(intervals().values()) == {(1.0, ""), (None, "")}, "it only makes it longer"
+    assert not database.query("SELECT kind FROM orders")
+    ask(20)
+    asked = (20.0, "robots.txt")
+    assert intervals() == {
+        "http://a/": asked,
+        "http://a/blog/": asked,
+        "http://a/own/": (None, ""),
+        "http://a.b/": (1.0, ""),
+    }
+    assert database.query("SELECT pid FROM orders ORDER BY pid") == [(site,), (folder,)]
+    watch(database, "http://a/later/")
+    assert intervals()["http://a/later/"] == asked
+    provider = database.now(get_provider, folder)
+    assert provider is not None
+    database.now(change_provider, attrs.evolve(provider, interval_seconds=5.0, interval_by="operator"))
+    ask(1e9)
+    assert intervals()["http://a/"] == (CRAWL_DELAY_MAX, "robots.txt")
+    assert intervals()["http://a/blog/"] == (5.0, "operator")
+    ask(0)
+    assert intervals()["http://a/"] == (1.0, "") and intervals()["http://a/blog/"] == (5.0, "operator")
 
 
 def test_long_roots(database: DirectDatabase) -> None:

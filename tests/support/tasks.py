@@ -27,8 +27,10 @@ from lcc.model.tasks import (
 from lcc.storage.database.migrations import MAIN, TASKS
 from lcc.storage.tasks.endings import Ended
 from lcc.storage.tasks.orders import CarriedOut, give_order, order_answer, order_task
+from lcc.storage.tasks.robots import robots_known
 from lcc.storage.tasks.store import TaskStore
 from lcc.storage.tasks.views import get_job, get_task, job_log
+from lcc.storage.tasks.write import TaskWrite
 from tests.support.databases import Backend, DirectDatabase, result_of
 
 NOW = 1_780_000_000
@@ -149,3 +151,16 @@ class Tasks:
 
     def counters(self) -> dict[str, int]:
         return dict(self.database.query("SELECT name, value FROM schedulerfence"))
+
+
+def robots_known_as(tasks: Tasks, text: str, allow: str, status: int, now: int = NOW) -> None:
+    """What became of the robots.txt of the first site."""
+    [(task,)] = tasks.database.query("SELECT MIN(task) FROM robots")
+    run = tasks.counters()["run"]
+
+    def work(txn: Any) -> None:
+        write = TaskWrite(txn, run, now, 1000)
+        robots_known(write, TaskRules(), task, text, allow, status)
+        write.save()
+
+    tasks.database.now(work)

@@ -232,6 +232,15 @@ def test_watched_providers(world: World) -> None:
     assert qm.sets[-1].begin.pid == 9
 
 
+def test_the_crawl_delay_of_a_host(world: World) -> None:
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(Watch(1, "http://new.example", 20_500), Watch(2, "http://new.example/blog/", 1))
+    good, bad = notifier.heard()
+    assert good == Watched(1, 9) and bad.code == code("bad-url")
+    assert world.database.crawl_delays == {"http://new.example/": 20.5}
+
+
 def test_watches_are_slowed_down(worlds: Callable[..., World]) -> None:
     world = worlds(notifier_watches_per_second=2.0)
     notifier = connect_notifier(world)

@@ -46,7 +46,7 @@ from lcc.storage.providers.providers import (
     order_removal,
     provider_status,
 )
-from lcc.storage.providers.watched import SeveralWatched, find_or_make_watched, register_provider
+from lcc.storage.providers.watched import BY_OPERATOR, SeveralWatched, find_or_make_watched, register_provider
 from lcc.storage.queue.held_deletions import HeldSweep, held_sweep
 from lcc.storage.views.inspect import delays_of
 
@@ -112,6 +112,8 @@ def _provider_options(command: CommandT) -> CommandT:
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:
     """The fields that were given on the command line, ``none`` as None."""
+    if values.get("interval_seconds") is not None:
+        values = values | {"interval_by": BY_OPERATOR}  # robots.txt does not change it any more
     return {name: None if value == NONE else value for name, value in values.items() if value is not None}
 
 

@@ -1,16 +1,18 @@
 """robots.txt of each watched site is polled daily, whether anybody else has named a page of it or not: the tasks for
-that are made here (:mod:`lcc.storage.tasks.robots`)."""
+that are made here (:mod:`lcc.storage.tasks.robots`).  The time between fetches that it asks for becomes the interval
+of the site's providers: each time that a robots.txt was read, the UNS is told until it has noted that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from lcc.errors import Busy, StoreUnavailable
+from lcc.errors import Busy, StoreUnavailable, code
 from lcc.roles.background import Background
+from lcc.roles.notifier import NotifierRefused
 from lcc.storage.database.database import Database
 from lcc.storage.tasks.outbox import root_of
 from lcc.storage.tasks.poll_results import watched_roots
@@ -20,6 +22,8 @@ _log = Logger()
 
 _EVERY_TICKS = 10
 _PAGE = 200
+_TRY_LATER = code("try-later")
+_DELAY_MS_MAX = 10**9
 
 
 class WatchedSites:
@@ -27,12 +31,21 @@ class WatchedSites:
 
     :param main: the database of the queue; only read.
     :param now: seconds since 1970.
+    :param watch: tells the UNS of a site, and of the milliseconds between fetches that its robots.txt asks for; fails
+        with NotifierRefused.
     """
 
-    def __init__(self, store: TaskStore, main: Database, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: TaskStore,
+        main: Database,
+        now: Callable[[], float],
+        watch: Callable[[str, int], Awaitable[int]],
+    ) -> None:
         self._store = store
         self._main = main
         self._now = now
+        self._watch = watch
         self._work = Background("Cannot look for watched sites", failed=self._failed)
         self._ticks = 0
         self._after = 0
@@ -52,9 +65,21 @@ class WatchedSites:
             # Ids of providers grow: who is new comes behind those that were looked at.
             page = await self._main.select(watched_roots, self._after, _PAGE)
             if not page:
-                return
+                break
             await self._store.poll_robots(sorted({_origin(root) for _, root in page} - {""}), int(self._now()))
             self._after = page[-1][0]
+        origin = ""
+        while sites := await self._store.untold_delays(origin, _PAGE):
+            origin = sites[-1][0]
+            said = [each for each in sites if await self._say(*each)]
+            await self._store.delays_said(said, int(self._now()))
+
+    async def _say(self, origin: str, delay_seconds: float) -> bool:
+        try:
+            await self._watch(origin, min(round(delay_seconds * 1000), _DELAY_MS_MAX))
+        except NotifierRefused as refused:
+            return refused.code != _TRY_LATER
+        return True
 
     def _failed(self, failure: Failure) -> None:
         # The engine notices both by itself.

@@ -81,7 +81,8 @@ class Uns:
     :param in_thread: calls a function in a thread.
     :param good_hello: called whenever a queue manager has said hello.
     :param slots: of the LCC's period of hours.
-    :param watch: gives the provider of a normalised root; it is made, as a watched one, if there is none.
+    :param watch: gives the provider of a normalised root; it is made, as a watched one, if there is none.  A second
+        argument: the seconds between fetches that robots.txt of its host asks for.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Uns:
         in_thread: InThread,
         good_hello: Callable[[], None] = lambda: None,
         slots: int = DAY_SLOTS,
-        watch: Callable[[str], Deferred[int]] = lambda root: fail(StoreUnavailable("no providers are made here")),
+        watch: Callable[..., Deferred[int]] = lambda *site: fail(StoreUnavailable("no providers are made here")),
     ) -> None:
         self.settings = settings
         self.mimetypes = mimetypes
@@ -130,7 +131,7 @@ class Uns:
             lambda pid: self.ask(providers.provider(pid)),
             lambda pids: self.ask(sessions.last_drawn(pids)),
             lambda provider, source: self.checker(provider, "", source),
-            lambda root: self.ask(watch(root)),
+            lambda *site: self.ask(watch(*site)),
         )
 
     def start(self) -> None:

@@ -14,7 +14,14 @@ from lcc.storage.database.locked_counter import locked_counter
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import add_provider, change_provider, locked_provider
 
+BY_OPERATOR, BY_ROBOTS = "operator", "robots.txt"
+"""``pidb.interval_by``."""
+CRAWL_DELAY_MAX = 300.0
+"""No robots.txt makes an interval longer, in seconds: what asks for more would never be read again."""
 _OWNERS = "SELECT r.root, p.watched, p.pid FROM proots r JOIN pidb p ON p.pid = r.pid WHERE p.removed = 0 AND r.root"
+_WATCHED_THERE = (
+    "FROM proots r JOIN pidb p ON p.pid = r.pid WHERE r.root >= ? AND r.root < ? AND p.watched = 1 AND p.removed = 0"
+)
 _OTHER_SCHEMES = {"http": "https", "https": "http"}
 _INDEXED_CHARS = 255
 """So much of a root is in its index: longer ones are looked up by their beginning."""
@@ -47,7 +54,36 @@ def find_or_make_watched(txn: Txn, root: str, settings: WatchedConfig, *, capped
         count = txn.value("SELECT COUNT(*) FROM pidb WHERE watched = 1 AND removed = 0", (), 0)
         if count >= settings.providers_max:
             raise TooManyWatched(f"{count} providers are watched already, the maximum ([watched] providers_max)")
-    return add_provider(txn, watched_provider(root, settings))
+    provider = watched_provider(root, settings)
+    asked = txn.value(
+        f"SELECT MAX(p.interval_seconds) {_WATCHED_THERE} AND p.interval_by = ?", [*_of_host(root), BY_ROBOTS]
+    )
+    if asked is not None:
+        provider = attrs.evolve(provider, interval_seconds=asked, interval_by=BY_ROBOTS)
+    return add_provider(txn, provider)
+
+
+def watch_site(txn: Txn, root: str, settings: WatchedConfig, crawl_delay_seconds: float) -> int:
+    """As :func:`find_or_make_watched`, of a whole host: its robots.txt asks for so much time between fetches.
+
+    That is the interval of all that is watched there, then and later, if it is longer than that of ``[watched]``, as
+    far as no operator has set another one.  Registered providers are not asked for.
+    """
+    pid = find_or_make_watched(txn, root, settings)
+    asked = min(crawl_delay_seconds, CRAWL_DELAY_MAX)
+    interval, by = (asked, BY_ROBOTS) if asked > settings.interval else (settings.interval or None, "")
+    there = f"SELECT DISTINCT p.pid {_WATCHED_THERE} AND p.interval_by <> ? ORDER BY p.pid"
+    for (each,) in txn.query(there, [*_of_host(root), BY_OPERATOR]):
+        provider = locked_provider(txn, each)
+        if provider is not None and (provider.interval_seconds, provider.interval_by) != (interval, by):
+            change_provider(txn, attrs.evolve(provider, interval_seconds=interval, interval_by=by))
+    return pid
+
+
+def _of_host(root: str) -> tuple[str, str]:
+    """Roots from the first of these on, and before the second, are on the host of this one."""
+    host = _host(root)
+    return f"{host}/", f"{host}{chr(ord('/') + 1)}"
 
 
 def watched_provider(root: str, settings: WatchedConfig) -> Provider:

@@ -2,5 +2,6 @@
 ALTER TABLE pidb ADD COLUMN watched SMALLINT NOT NULL DEFAULT 0;    -- 1: nobody has registered it
 ALTER TABLE pidb ADD COLUMN interval_seconds DOUBLE;                -- from the start of a fetch to that of the next, at
                                                                     -- least; NULL: no limit
+ALTER TABLE pidb ADD COLUMN interval_by VARCHAR(16) NOT NULL DEFAULT '';  -- who has set it: operator, robots.txt; or nobody
 -- Whose a URL is, and whether a root is there.
 CREATE INDEX proots_root ON proots (root(255));

@@ -160,5 +160,7 @@ CREATE TABLE IF NOT EXISTS robots (
     checked_time BIGINT NOT NULL,               -- when this was found out
     status BIGINT NOT NULL,                     -- of the last answer; 0: none
     task BIGINT NOT NULL,                       -- that polls it
+    delay_seconds DOUBLE NOT NULL DEFAULT 0,    -- that it asks for between fetches (Crawl-delay, Request-rate)
+    delay_said SMALLINT NOT NULL DEFAULT 0,    -- 1: its providers have it
     PRIMARY KEY (origin)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

@@ -157,5 +157,7 @@ CREATE TABLE robots (
     checked_time INTEGER NOT NULL,              -- when this was found out
     status INTEGER NOT NULL,                    -- of the last answer; 0: none
     task INTEGER NOT NULL,                      -- that polls it
+    delay_seconds DOUBLE NOT NULL DEFAULT 0,    -- that it asks for between fetches (Crawl-delay, Request-rate)
+    delay_said INTEGER NOT NULL DEFAULT 0,    -- 1: its providers have it
     PRIMARY KEY (origin)
 ) WITHOUT ROWID;

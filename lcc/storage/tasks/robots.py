@@ -91,6 +91,22 @@ def robots_rules(txn: Txn, origin: str) -> tuple[str, str] | None:
     return None if row is None else (row[0], row[1])
 
 
+def untold_delays(txn: Txn, after: str, limit: int) -> list[tuple[str, float]]:
+    """Sites whose providers have not got the delay of their robots.txt, by name, behind this one."""
+    sql = (
+        "SELECT origin, delay_seconds FROM robots WHERE delay_said = 0 AND checked_time > 0 AND origin > ?"
+        " ORDER BY origin LIMIT ?"
+    )
+    return [(origin, delay) for origin, delay in txn.query(sql, [after, limit])]
+
+
+def delays_said(write: TaskWrite, said: Sequence[tuple[str, float]]) -> None:
+    """Their providers have got these delays."""
+    for origin, delay in said:
+        sql = "UPDATE robots SET delay_said = 1 WHERE origin = ? AND delay_seconds = ?"
+        write.txn.execute(sql, [origin, delay])
+
+
 def _ask_for(write: TaskWrite, rules: ITaskRules, origin: str) -> None:
     number = draw_task_id(write.txn)
     task = Task(number, JobSpec(ROBOTS, args=(f"{origin}robots.txt",)), When(every_seconds=FIRST_SECONDS))
@@ -121,8 +137,12 @@ def robots_known(write: TaskWrite, rules: ITaskRules, task: int, text: str, allo
         text, allow = old, old_allow
     elif allow == RULES:
         fetched = write.now
-    values = [text, allow, fetched, write.now, status, origin]
-    sql = "UPDATE robots SET rules = ?, allow = ?, fetched_time = ?, checked_time = ?, status = ? WHERE origin = ?"
+    delay = rules.robots_delay(text) if allow == RULES else 0.0
+    values = [text, allow, fetched, write.now, status, delay, origin]
+    sql = (
+        "UPDATE robots SET rules = ?, allow = ?, fetched_time = ?, checked_time = ?, status = ?, delay_seconds = ?,"
+        " delay_said = 0 WHERE origin = ?"
+    )
     write.txn.execute(sql, values)
     _release(write, rules, origin, text, allow)
 

@@ -42,7 +42,7 @@ from lcc.storage.tasks.polls import (
     polls_of_pages,
     polls_position,
 )
-from lcc.storage.tasks.robots import poll_robots
+from lcc.storage.tasks.robots import delays_said, poll_robots, untold_delays
 from lcc.storage.tasks.text_jobs import WantedText, make_text_jobs
 from lcc.storage.tasks.views import resources
 from lcc.storage.tasks.write import TaskWrite, claim_run
@@ -246,6 +246,14 @@ class TaskStore:
     def poll_robots(self, origins: Sequence[str], now: int) -> Deferred[None]:
         """As :func:`lcc.storage.tasks.robots.poll_robots`."""
         return self._write(now, poll_robots, self._rules, list(origins))
+
+    def untold_delays(self, after: str, limit: int) -> Deferred[list[tuple[str, float]]]:
+        """As :func:`lcc.storage.tasks.robots.untold_delays`."""
+        return self._database.select(untold_delays, after, limit)
+
+    def delays_said(self, said: Sequence[tuple[str, float]], now: int) -> Deferred[None]:
+        """As :func:`lcc.storage.tasks.robots.delays_said`."""
+        return self._write(now, delays_said, list(said))
 
     def purge_page(self, now: int, jobs_kept_seconds: int, statistics_kept_days: int) -> Deferred[bool]:
         """As :func:`lcc.storage.tasks.housekeeping.purge_page`."""

@@ -465,7 +465,7 @@ class NotifierConnection(Peer):
         if isinstance(message, Again):
             self._begin_again()
         elif isinstance(message, Watch):
-            self._answer(message, self._hub.watch(message.root))
+            self._answer(message, self._hub.watch(message.root, message.crawl_delay_ms))
         elif isinstance(message, Draw):
             self._answer(message, self._draw(message))
 

@@ -26,8 +26,8 @@ from twisted.internet.interfaces import IReactorTime
 
 from lcc.config import UnsConfig
 from lcc.domain.elements import ElementChecker
-from lcc.domain.urls import normalise_root
-from lcc.errors import LccError, StoreUnavailable, code
+from lcc.domain.urls import normalise_root, site_of
+from lcc.errors import LccError, StoreUnavailable, UrlError, code
 from lcc.model import Provider, SetHeader, SetStart, Source
 from lcc.protocols.notifiers import Window
 from lcc.roles.uns.counters import Counters
@@ -109,7 +109,7 @@ class Notifiers:
     :param read: gives a provider.
     :param read_orders: gives the last order numbers drawn.
     :param make_checker: what checks a provider's elements.
-    :param watch: gives the provider of a normalised root, and makes it.
+    :param watch: gives the provider of a normalised root, and makes it; see :class:`lcc.roles.uns.engine.Uns`.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Notifiers:
         read: Callable[[int], Deferred[Provider | None]],
         read_orders: Callable[[Collection[int]], Deferred[dict[int, int]]],
         make_checker: Callable[[Provider, Source], ElementChecker],
-        watch: Callable[[str], Deferred[int]],
+        watch: Callable[..., Deferred[int]],
     ) -> None:
         self.uns = uns
         settings = uns.settings
@@ -235,9 +235,10 @@ class Notifiers:
         uns.counters.notifier_draws += 1
         return order
 
-    async def watch(self, root: str) -> int:
+    async def watch(self, root: str, crawl_delay_ms: int | None = None) -> int:
         """The provider of this root.
 
+        :param crawl_delay_ms: between fetches, as robots.txt of this host asks for.
         :raises Refused: there is none, and none is made.
         """
         wait = self._watch_wait_seconds()
@@ -246,7 +247,13 @@ class Notifiers:
             self.uns.clock.callLater(wait, waited.callback, None)
             await waited
         try:
-            pid = await self._watch(normalise_root(root))
+            normal = normalise_root(root)
+            if crawl_delay_ms is None:
+                pid = await self._watch(normal)
+            elif normal != site_of(normal):
+                raise UrlError("bad-url", f"{normal[:200]}: robots.txt is about a whole host")
+            else:
+                pid = await self._watch(normal, crawl_delay_ms / 1000)
         except StoreUnavailable as error:
             raise Refused(code("try-later"), str(error)) from None
         except LccError as error:
