@@ -634,3 +634,25 @@ def test_a_hello_that_lacks_something_is_a_protocol_error(
     bench.settle()
     assert not bench.engine.roster.connected and transport.closed and logged_errors.events == []
     assert [each for each in logged if "Dropping" in formatEvent(each)]
+
+
+def test_a_transaction_that_is_run_again_because_its_answer_was_lost(bench: Bench) -> None:
+    manager = bench.manager(command=10, follow=10)
+    task = bench.add(every=10**6)
+    bench.pass_time(2)
+    [job] = manager.given()
+    added = FollowUp(JobSpec("follow", "true"))
+    bench.database.lose = 1
+    manager.end(job, effects=Effects(followups=(added,)))
+    bench.pass_time(2)
+    [follow] = manager.given()  # though the second run has added none
+    assert (follow.kind, bench.state(job.id)) == ("follow", JobState.COMPLETED)
+    for kind, target in ((orders.JOB_KILL, follow.id), (orders.TASK_REMOVE, task)):
+        if kind == orders.TASK_REMOVE:
+            bench.order(orders.JOB_RERUN, job.id)
+            bench.pass_time(2)
+            [follow] = manager.given()
+        bench.order(kind, target)
+        bench.database.lose = 1
+        bench.pass_time(2)
+        assert manager.peer.of(jobs.Kill)[-1].id == follow.id

@@ -131,6 +131,7 @@ class Scheduler:
         self._killed: dict[tuple[int, int], str] = {}
         self._told: dict[int, tuple[int, int, int, str]] = {}
         self._loaded: tuple[int, int] = _FIRST
+        self._repeated = store.repeated
         self._giving: list[tuple[DueJob, Manager]] = []
         self._last_time = 0
         self._early: list[tuple[Manager, ManagerConnection | None, dict[int, int]]] = []
@@ -360,6 +361,9 @@ class Scheduler:
 
     async def _load(self, now: int) -> None:
         """Read the jobs that have become due."""
+        if self.store.repeated != self._repeated:
+            # The first run may have been committed; then the second one has found nothing to make.
+            self._repeated, self._loaded = self.store.repeated, _FIRST
         if self.ready.read_from is not None:
             due, number = self.ready.read_from
             self._loaded, self.ready.read_from = min(self._loaded, (due, number - 1)), None

@@ -117,6 +117,14 @@ def end_attempt(write: TaskWrite, rules: ITaskRules, job: Job, result: JobResult
     write.count(kind, **{_COUNTED[result.state]: 1})
     if task is not None:
         _save_task(write, task, job, result, following)
+        if result.state in (JobState.TEMPORARY, JobState.LOST):
+            read_again(write, job)
+
+
+def read_again(write: TaskWrite, job: Job) -> None:
+    """What a job of a poll should have read, and has not, is read when the next poll is due, changed or not."""
+    if is_polled(job.spec):
+        write.txn.execute("UPDATE tasks SET seen = 0 WHERE id = ?", [job.task])
 
 
 def _after_poll(write: TaskWrite, rules: ITaskRules, task: Task, job: Job) -> Task:

@@ -142,9 +142,13 @@ def carry_out_orders(write: TaskWrite, rules: ITaskRules, numbers: Sequence[int]
 
     :raises ValueError: one of them cannot be carried out; the transaction must not be committed.
     """
-    sql = "SELECT id, kind, target, body FROM taskorders WHERE id IN ({in}) AND done_time IS NULL"
+    sql = "SELECT id, kind, target, body, done_time FROM taskorders WHERE id IN ({in})"
     done = CarriedOut()
-    for number, kind, target, body in sorted(write.txn.query_in(sql, numbers)):
+    for number, kind, target, body, done_time in sorted(write.txn.query_in(sql, numbers)):
+        if done_time is not None:
+            # This was committed before, and its answer was lost: whom it kills is to be told all the same.
+            done.killed += _still_running(write, Order(number, kind, target, json.loads(body)))
+            continue
         handler = _HANDLERS.get(kind)
         if handler is None:
             raise ValueError(f"this scheduler knows no order {kind!r}")
@@ -155,6 +159,21 @@ def carry_out_orders(write: TaskWrite, rules: ITaskRules, numbers: Sequence[int]
         _answer(write, number, answer)
         done.count += 1
     return done
+
+
+def _still_running(write: TaskWrite, order: Order) -> list[tuple[int, int, str]]:
+    """The attempts that an order ends which was carried out."""
+    column = {JOB_KILL: "id", TASK_REMOVE: "task"}.get(order.kind)
+    if column is None:
+        return []
+    sql = f"SELECT id, attempt FROM jobs WHERE {column} = ? AND state = 'running'"
+    return [(*row, _why_killed(order)) for row in write.txn.query(sql, [order.target])]
+
+
+def _why_killed(order: Order) -> str:
+    if order.kind == TASK_REMOVE:
+        return f"task {order.target} was removed"
+    return str(order.body.get("why") or "killed by an operator")
 
 
 def refuse_order(write: TaskWrite, number: int, why: str) -> CarriedOut:
@@ -259,7 +278,7 @@ def _task_remove(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carri
     task = _locked_task(write, order.target)
     job = _open_job(write, task.id)
     if job is not None:
-        why = f"task {task.id} was removed"
+        why = _why_killed(order)
         if job.state is JobState.RUNNING:
             done.killed.append((job.id, job.attempt, why))
         else:
@@ -328,7 +347,7 @@ def _due_of(job: Job) -> DueJob:
 
 def _job_kill(write: TaskWrite, rules: ITaskRules, order: Order, done: CarriedOut) -> dict[str, Any]:
     job = _known_job(write, order.target)
-    why = str(order.body.get("why") or "killed by an operator")
+    why = _why_killed(order)
     if not is_open(job.state, job.due_time):
         raise ValueError(f"job {job.id} has ended ({job.state.value})")
     if job.state is JobState.RUNNING:

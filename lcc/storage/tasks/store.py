@@ -65,6 +65,8 @@ class TaskStore:
         self._means = rules, items
         self._jobs_max = jobs_max
         self._run = -1  # claim() makes it valid
+        self.repeated = 0
+        """How often a transaction was run again: what it has made may be known from the tables only."""
 
     def claim(self) -> Deferred[TaskClaim]:
         """Become the one that may write."""
@@ -77,8 +79,12 @@ class TaskStore:
 
     def _write(self, now: int, function: Callable[..., T], *args: Any) -> Deferred[T]:
         """Run ``function(write, *args)`` in one :class:`TaskWrite`."""
+        runs = 0
 
         def work(txn: Txn) -> T:
+            nonlocal runs
+            runs += 1
+            self.repeated += runs > 1
             write = TaskWrite(txn, self._run, now, self._jobs_max)
             result = function(write, *args)
             write.save()
