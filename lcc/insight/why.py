@@ -10,7 +10,7 @@ from lcc.domain.keys import url_key
 from lcc.domain.timeslots import TimeSlots
 from lcc.insight.qm_state import Live, read_live
 from lcc.insight.records import as_record
-from lcc.model import FETCH_NOW, QueueRow, retry_time
+from lcc.model import FETCH_NOW, QueueRow, retry_time, source_text
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import NoSuchProvider, get_provider, provider_status
 from lcc.storage.queue.saved_state import saved_state
@@ -101,7 +101,11 @@ def _provider(
         "full_set_wanted": status.full_set_wanted,
         "views": [_view(config, txn, live, now, view, hours, zone) for view in found],
         "errors": [
-            {"code": error.code, "text": error.text, "url": error.url, "time": error.time} for error in errors
+            {
+                **{"code": error.code, "text": error.text, "url": error.url, "time": error.time},
+                "source": source_text(error.source),
+            }
+            for error in errors
         ],
     }
 
@@ -133,6 +137,7 @@ def _queued(config: Config, txn: Txn, live: Live, now: int, row: QueueRow, hours
     error = last_error(txn, row)
     return {
         "operation": "nothing" if row.delete else "fetch",
+        "source": source_text(row.source),
         "furl": row.notice.furl or row.notice.curl,
         "psetid": row.psetid,
         "seq": row.seq,

@@ -11,6 +11,7 @@ from lcc.insight.records import CACHED
 from lcc.storage.disk.content_paths import content_path
 
 Record = Mapping[str, Any]
+_TOLD = "told"
 _QUOTAS = {1501: "file", 1502: "space"}
 
 
@@ -45,7 +46,8 @@ def _provider(answer: Record, provider: Record) -> Iterator[str]:
         entry = entry_for(error["code"])
         quota = _QUOTAS.get(error["code"])
         what = f"over the {quota} quota:" if quota else "failed for good with"
-        yield f"  {what} {error['code']} ({entry.name}), {time(error['time'])}: {error['text']}"
+        named = "" if error["source"] == _TOLD else f" ({error['source']})"
+        yield f"  {what} {error['code']} ({entry.name}), {time(error['time'])}{named}: {error['text']}"
 
 
 def _view(answer: Record, provider: Record, view: Record) -> Iterator[str]:
@@ -74,6 +76,7 @@ def _cached(answer: Record, row: Record) -> Iterator[str]:
         ago = duration(answer["time"] - confirmed)
         line += f", confirmed {time(confirmed)} ({ago} ago)" if confirmed != row["fetched_time"] else f" ({ago} ago)"
     yield line
+    yield from _named(row)
     if row["fetched_fileid"] is None:
         yield "its content file was lost and is being fetched again"
     elif not row["here"]:  # its home folder may be another one there
@@ -82,6 +85,8 @@ def _cached(answer: Record, row: Record) -> Iterator[str]:
     else:
         yield f"in {row['path']} on machine {row['fetched_machineid']} (file {row['fetched_fileid']})"
     yield f"{row['len']} bytes, md5 {row['md5'] or 'unknown'}, status {row['status']}, change {row['change']}"
+    if _TOLD not in row["source"].split(","):
+        return
     told = [f"{name} {row[f'told_{name}']}" for name in ("md5", "len", "mtime") if row[f"told_{name}"] is not None]
     yield f"the provider submitted {', '.join(told)}" if told else "the provider submitted no md5, length or time"
 
@@ -95,6 +100,7 @@ def _queued(answer: Record, provider: Record, row: Record) -> Iterator[str]:
         yield _set(row)
         return
     yield f"queued, fetch URL {row['furl']}"
+    yield from _named(row)
     yield _set(row)
     yield from _failures(row)
     if row["next_try"] is None:
@@ -104,6 +110,12 @@ def _queued(answer: Record, provider: Record, row: Record) -> Iterator[str]:
     yield from (f"waits: {reason}" for reason in waits)
     if not waits:
         yield "ready: fetched when its turn comes"
+
+
+def _named(row: Record) -> Iterator[str]:
+    """Who names it, if that is not its provider alone."""
+    if row["source"] != _TOLD:
+        yield f"named by: {row['source'].replace(',', ', ')}"
 
 
 def _set(row: Record) -> str:

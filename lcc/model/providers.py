@@ -167,6 +167,7 @@ class StoredError:
     :ivar number: counts the provider's errors, from 1.
     :ivar url: the resolved fetch URL.
     :ivar sent: the element's attributes as the provider sent them, a JSON list ``[name, value, name, value …]``.
+    :ivar source: mask of those whose notices it is about.
     """
 
     number: int
@@ -175,6 +176,7 @@ class StoredError:
     url: str
     sent: str
     time: int
+    source: int = 1
 
 
 @attrs.frozen

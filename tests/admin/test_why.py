@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lcc.insight import why
-from lcc.model import FETCH_NOW, Delay
+from lcc.model import FETCH_NOW, Delay, Source
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.providers.providers import order_removal
 from tests.support.databases import result_of
@@ -319,3 +319,21 @@ def test_content_that_was_lost(site: Site) -> None:
     words = site.words("a")
     assert "its content file was lost and is being fetched again" in words
     assert "None" not in words
+
+
+def test_who_names_it(site: Site) -> None:
+    site.queue.send(1, notice("told"), notice("both"))
+    site.queue.send(2, notice("both"), notice("listed"), source=Source.LISTED)
+    assert "named by" not in site.words("told") and "named by: told, listed" in site.words("both")
+    assert site.view("listed")["queued"]["source"] == "listed"
+    site.queue.send(0, notice("hinted", ifabsent=True), source=Source.LINK)
+    site.queue.record(*[site.queue.failed(row, 404) for row in site.queue.rows() if "hinted" in row.notice.curl])
+    site.queue.fetch_all()
+    words = site.words("both")
+    assert "named by: told, listed" in words and "the provider submitted" in words
+    assert "the provider submitted" not in site.words("listed")
+    assert "(link): Not Found" in site.words("hinted")
+    (error,) = site.lcc.rows("errors")
+    assert site.lcc.rows("errors", "--provider", str(site.queue.pid)) == [error]
+    assert (error["number"], error["source"]) == (-1, "link")
+    assert site.why("hinted")["errors"][0]["source"] == "link"

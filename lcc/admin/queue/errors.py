@@ -13,6 +13,7 @@ from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import PID
 from lcc.commands.progress import counting
 from lcc.errors import entry_for
+from lcc.model import source_text
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.views.inspect import kept_errors
 
@@ -24,6 +25,7 @@ _COLUMNS = (
     Column("time", 19, "time", title="time (UTC)"),
     Column("code", 4, "number"),
     Column("name", 18),
+    Column("source", 6),
     Column("url"),
     Column("text"),
 )
@@ -63,6 +65,7 @@ def _errors(database: BlockingDatabase, pid: int, code: int) -> Iterator[dict[st
                 "time": error.time,
                 "code": error.code,
                 "name": entry_for(error.code).name,
+                "source": source_text(error.source),
                 "url": error.url,
                 "text": error.text,
                 "sent": error.sent,

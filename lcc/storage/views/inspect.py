@@ -18,6 +18,7 @@ from lcc.storage.views.queue_rows import QueueSet
 SETS_MAX = 1000
 """Sets of a provider that are examined to find what is before a row."""
 
+_NUMBER_MAX = 1 << 62
 _SELECT_SET = "SELECT psetid, slot, pid, pri, connseq, fullset, nurls, time FROM qpsdb"
 
 
@@ -186,7 +187,7 @@ def errors_of(txn: Txn, key: bytes, urls: Sequence[str], limit: int) -> list[Sto
     """
     marks = ",".join("?" * len(urls)) or "NULL"
     rows = txn.query(
-        "SELECT number, code, message, url, sent, time FROM urlerrs"
+        "SELECT number, code, message, url, sent, time, source FROM urlerrs"
         f" WHERE pid = ? AND ((urlkey >= ? AND urlkey <= ?) OR url IN ({marks})) ORDER BY number DESC LIMIT ?",
         [int.from_bytes(key[:4], "big"), *views_range(key), *urls, limit],
     )
@@ -198,14 +199,15 @@ def kept_errors(txn: Txn, pid: int, code: int, after: tuple[int, int], limit: in
 
     :param pid: only this provider's; 0: all.
     :param code: only those of this code; 0: all.
-    :param after: ``(pid, number)`` of the last one known.
+    :param after: ``(pid, number)`` of the last one known; pid 0: from the start (errors that are not for the provider
+        have numbers below 0).
     """
-    columns = "kept.pid, kept.number, kept.code, kept.message, kept.url, kept.sent, kept.time"
+    columns = "kept.pid, kept.number, kept.code, kept.message, kept.url, kept.sent, kept.time, kept.source"
     select = f"SELECT {columns} FROM urlerrs kept {WITH_CONTENT} WHERE"
     only, codes = (f" AND kept.code = ? AND {STANDS}", [code]) if code else (f" AND {STANDS}", [])
     # Two statements, each a walk along the key; one with OR would not be.
     where = "kept.pid = ? AND kept.number > ?"
-    parameters = [pid or after[0], after[1], *codes, limit]
+    parameters = [pid or after[0], after[1] if after[0] else -_NUMBER_MAX, *codes, limit]
     rows = txn.query(f"{select} {where}{only} ORDER BY kept.number LIMIT ?", parameters)
     if not pid and len(rows) < limit:
         parameters = [after[0], *codes, limit - len(rows)]
