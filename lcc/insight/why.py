@@ -102,7 +102,10 @@ def _provider(
         "views": [_view(config, txn, live, now, view, hours, zone) for view in found],
         "errors": [
             {
-                **{"code": error.code, "text": error.text, "url": error.url, "time": error.time},
+                "code": error.code,
+                "text": error.text,
+                "url": error.url,
+                "time": error.time,
                 "source": source_text(error.source),
             }
             for error in errors

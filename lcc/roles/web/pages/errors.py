@@ -38,7 +38,8 @@ class ErrorsPage(MonitorPage):
         owner, _, last = query.get("after", "0-0").partition("-")
         waits, rows = False, list[tuple[int, StoredError]]()
         if order or code or pid:
-            after = (number(owner), number(last))
+            # Errors that are not for the provider have numbers below 0.
+            after = (number(owner), -number(last[1:]) if last.startswith("-") else number(last))
             waits, rows = await self.monitor.database.interact(_read, order, pid, code, after)
         if not code and not pid:
             self.front.page(
