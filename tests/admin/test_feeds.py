@@ -106,7 +106,7 @@ def put_items(database: DirectDatabase) -> None:
     found = identify(items, choose_policy(items))
     objects = [item_object(item.record(), identity, digest, "") for identity, digest, item in found]
     stored = [as_json(each) for each in [feed_object(FeedInfo(title="News"), "id"), *objects]]
-    database.now(ItemStore(ItemRules()).store, 1, 1, stored, NOW)
+    database.now(ItemStore(ItemRules()).store, 1, 1, "", stored, NOW)
 
 
 def test_why_a_feed_was_not_read(lcc: Lcc, monkeypatch: Any) -> None:

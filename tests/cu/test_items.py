@@ -34,8 +34,8 @@ class Stored:
         self.database = database
         database.now(lambda txn: txn.execute("DELETE FROM feeditems"))
 
-    def put(self, task: int, *objects: Any, now: int = NOW) -> None:
-        self.database.now(ItemStore(ItemRules()).store, task, 1, [as_json(each) for each in objects], now)
+    def put(self, task: int, *objects: Any, now: int = NOW, page: str = "") -> None:
+        self.database.now(ItemStore(ItemRules()).store, task, 1, page, [as_json(each) for each in objects], now)
 
 
 @pytest.fixture
@@ -105,14 +105,10 @@ async def test_questions_that_cannot_be_answered(api: Api, stored: Stored) -> No
 
 @pytest_twisted.ensureDeferred
 async def test_scopes_of_users_are_respected(backend: Backend, cache: Cache, stored: Stored) -> None:
-    stored.put(1, {"id": "1", "title": "a", "text": "A", "content": {"value": "A"}})
-    stored.put(2, {"id": "1", "title": "b", "text": "B"})
-    columns = "id, kind, command, args, resource, hosts, data, every_seconds, at_time, cron, timezone, state, auto"
-    more = "least_seconds, most_seconds, created_time, last_state, failures, message, polled, pid"
-    for task in (1, 2):
-        row = f"{task}, 'feed', '', '[]', '', '[]', '', 60, '', '', '', 'active', 0, 0, 0, 0, '', 0, '', 1, {task}"
-        sql = f"INSERT INTO tasks ({columns}, {more}) VALUES ({row})"
-        stored.database.now(lambda txn, sql=sql: txn.execute(sql))
+    first, second = (url_key(pid, PAGE, "").hex() for pid in (1, 2))
+    stored.put(1, {"id": "1", "title": "a", "text": "A", "content": {"value": "A"}}, page=first)
+    stored.put(2, {"id": "1", "title": "b", "text": "B"}, page=second)
+    stored.put(3, {"id": "1", "title": "of no page"})
     api = Api(backend, 'without_token = "nothing"')
     try:
         assert (await api.get("/items")).status == 401
@@ -120,13 +116,20 @@ async def test_scopes_of_users_are_respected(backend: Backend, cache: Cache, sto
         some = add_user(cache, {2})[1]
         rows_only = add_user(cache, {1}, False)[1]
         found, _ = items(await api.get("/items", authorization=f"Bearer {whole}"))
-        assert [row["title"] for row in found] == ["a", "b"]
+        assert [row["title"] for row in found] == ["a", "b", "of no page"]
         found, _ = items(await api.get("/items", authorization=f"Bearer {some}"))
         assert [row["title"] for row in found] == ["b"]
         found, _ = items(await api.get("/items?feed=1", authorization=f"Bearer {some}"))
         assert found == []
         found, _ = items(await api.get("/items", authorization=f"Bearer {rows_only}"))
         assert [(row["title"], "text" in row, "content" in row) for row in found] == [("a", False, False)]
+        # The feed of the first moves to the site of the second: what it had there stays the first one's.
+        stored.put(1, {"id": "1", "title": "a"}, {"id": "2", "title": "moved"}, page=second)
+        found, _ = items(await api.get("/items", authorization=f"Bearer {some}"))
+        assert sorted(row["title"] for row in found) == ["a", "b", "moved"]
+        stored.put(1, {"id": "3", "title": "before"}, page=first)
+        found, _ = items(await api.get("/items", authorization=f"Bearer {rows_only}"))
+        assert [row["title"] for row in found] == ["before"]
     finally:
         await api.stop()
 
@@ -136,7 +139,7 @@ async def test_the_text_of_a_page(api: Api, cache: Cache, stored: Stored) -> Non
     cache.put(1, PAGE)
     key = url_key(1, PAGE, "text/html").hex()
     assert (await api.get(f"/content/{key}?as=text")).status == 404
-    stored.put(1, text_object(key, f"{1:032x}", PageText("T", "Größe\nzwei", "de", "lxml")))
+    stored.put(1, text_object(key, f"{1:032x}", PageText("T", "Größe\nzwei", "de", "lxml")), page=key)
     reply = await api.get(f"/content/{key}?as=text")
     assert (reply.status, reply.body.decode()) == (200, "Größe\nzwei")
     assert reply.headers["content-type"] == "text/plain; charset=utf-8"
@@ -156,7 +159,7 @@ async def test_the_text_of_a_page(api: Api, cache: Cache, stored: Stored) -> Non
 async def test_the_clients(api: Api, cache: Cache, stored: Stored) -> None:
     cache.put(1, PAGE)
     key = url_key(1, PAGE, "text/html").hex()
-    stored.put(1, {"id": "1", "title": "a"}, text_object(key, f"{1:032x}", PageText("T", "text")))
+    stored.put(1, {"id": "1", "title": "a"}, text_object(key, f"{1:032x}", PageText("T", "text")), page=key)
     address = f"http://127.0.0.1:{api.port}"
     client = CacheClient(reactor, address)
     found = await client.items()

@@ -322,7 +322,7 @@ class _FailingOnce:
         self.failed = False
         self._left = number
         self._write = database.write
-        database.write = self._do  # type: ignore[method-assign]
+        database.write = self._do  # type: ignore[method-assign]  # in its place
         self._database = database
 
     def _do(self, function: object, *args: object) -> object:
@@ -330,7 +330,7 @@ class _FailingOnce:
         if self._left == -1:
             self.failed = True
             self._database.fail_after = 1
-        return self._write(function, *args)  # type: ignore[arg-type]
+        return self._write(function, *args)  # type: ignore[arg-type]  # whatever it is given
 
 
 def test_a_newer_scheduler_has_claimed_the_tables(bench: Bench, logged_errors: LoggedErrors) -> None:
@@ -516,10 +516,10 @@ def test_an_ending_that_cannot_be_recorded_is_its_jobs_own_error(
     given = manager.given()
     store = SomeItems.store
 
-    def explode(self: SomeItems, txn: Any, task: int, job: int, items: Any, now: int, *more: Any) -> Any:
+    def explode(self: SomeItems, txn: Any, task: int, job: int, page: str, items: Any, now: int) -> Any:
         if "bomb" in items:
             raise RuntimeError("it explodes")
-        return store(self, txn, task, job, items, now, *more)
+        return store(self, txn, task, job, page, items, now)
 
     monkeypatch.setattr(SomeItems, "store", explode)
     for number, job in enumerate(given):

@@ -178,28 +178,27 @@ TAKERS = st.lists(
 @given(JOBS, TAKERS)
 def test_against_a_model(jobs: list[tuple[int, str, str, str, tuple[str, ...]]], takers: list[Taker]) -> None:
     """Nothing is given to who may not have it; and nothing waits that anybody could have."""
-    waiting = [DueJob(number, due, 0, *others) for number, (due, *others) in enumerate(jobs)]  # type: ignore[arg-type]
+    waiting = [DueJob(number, each[0], 0, *each[1:]) for number, each in enumerate(jobs)]
     lines = ready(*waiting)
     chosen = lines.choose(takers, 60, 1000)
-    left = {id(taker): [dict(taker.kinds), taker.whole] for taker in takers}
+    kinds_left = {id(taker): dict(taker.kinds) for taker in takers}
+    whole_left = {id(taker): taker.whole for taker in takers}
     used: set[str] = set()
     for each, found in chosen:
         assert isinstance(found, Taker)
-        kinds, _ = left[id(found)]
-        assert isinstance(kinds, dict) and kinds[each.kind] > 0
+        kinds = kinds_left[id(found)]
+        assert kinds[each.kind] > 0
         kinds[each.kind] -= 1
-        left[id(found)][1] -= 1  # type: ignore[operator]
+        whole_left[id(found)] -= 1
         assert found.has(each.command) and may_run(each.hosts, found.host)
         assert not each.resource or each.resource not in used
         used.add(each.resource)
-    assert all(whole >= 0 for _, whole in left.values())  # type: ignore[operator]
+    assert all(whole >= 0 for whole in whole_left.values())
     gone = {each.id for each, _ in chosen}
     assert len(lines) == len(waiting) - len(gone)
     for each in waiting:
         if each.id in gone or (each.resource and each.resource in used):
             continue
         for taker in takers:
-            kinds, whole = left[id(taker)]
-            assert isinstance(kinds, dict)
-            room = kinds.get(each.kind, 0) > 0 and whole > 0  # type: ignore[operator]
+            room = kinds_left[id(taker)].get(each.kind, 0) > 0 and whole_left[id(taker)] > 0
             assert not (room and taker.has(each.command) and may_run(each.hosts, taker.host))

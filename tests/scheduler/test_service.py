@@ -35,7 +35,7 @@ def config_of(home: Path, url: str = "sqlite:lcc.db") -> Config:
 
 async def until(condition: Any) -> None:
     while not condition():
-        await deferLater(reactor, 0.02)  # type: ignore[arg-type]
+        await deferLater(reactor, 0.02)  # type: ignore[arg-type]  # untyped in Twisted
 
 
 def test_where_its_tables_are(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ async def test_a_task_from_the_order_to_its_end(backend: Backend) -> None:
     with pytest.raises(Busy):
         second.startService()
     await second.stopService()
-    peer = FakePeer(reactor, Hello("manager", "m", run="r", host="h"), "scheduler", jobs.DOWN)  # type: ignore[arg-type]
+    peer = FakePeer(reactor, Hello("manager", "m", run="r", host="h"), "scheduler", jobs.DOWN)  # type: ignore[arg-type]  # untyped in Twisted
     socket = str(backend.home / "scheduler.sock")
     await UNIXClientEndpoint(reactor, socket).connect(PeerFactory(lambda: peer))
     await until(lambda: peer.peer_hello is not None)

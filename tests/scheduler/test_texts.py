@@ -35,7 +35,7 @@ class World:
         self.texts = self.another()
 
     def another(self) -> Texts:
-        return Texts(self.tasks.store, self.cache.database, lambda: NOW, self.made.extend)  # type: ignore[arg-type]
+        return Texts(self.tasks.store, self.cache.database, lambda: NOW, self.made.extend)  # type: ignore[arg-type]  # stands in
 
     def feed(self, full_content: bool = True) -> int:
         args = feed_args(f"{SITE}feed", FeedOptions(full_content=full_content))
@@ -46,7 +46,7 @@ class World:
         objects = [
             item_object(item.record(), identity, digest, "") for identity, digest, item in identify(items, "id")
         ]
-        self.database.now(ItemStore(ItemRules()).store, task, 1, [as_json(each) for each in objects], NOW)
+        self.database.now(ItemStore(ItemRules()).store, task, 1, "", [as_json(each) for each in objects], NOW)
 
     def follow(self) -> list[list[Any]]:
         """The arguments of new jobs."""
@@ -133,7 +133,7 @@ def test_a_text_that_is_there_is_not_made_again(world: World) -> None:
     [(given,)] = world.database.query("SELECT input FROM jobs WHERE kind = 'text'")
     page = json.loads(given)
     stored = as_json(text_object(page["key"], page["md5"], PageText("T", "text")))
-    world.database.now(ItemStore(ItemRules()).store, 0, 1, [stored], NOW)
+    world.database.now(ItemStore(ItemRules()).store, 0, 1, page["key"], [stored], NOW)
     world.database.now(lambda txn: txn.execute("DELETE FROM jobs"))
     # Followed once more, as after a restored backup.
     world.database.now(lambda txn: txn.execute("UPDATE schedulerfence SET value = 0 WHERE name LIKE 'text%'"))
@@ -155,3 +155,23 @@ def test_a_restart_goes_on_where_it_was(world: World) -> None:
     assert len(world.follow()) == 1
     world.texts = world.another()
     assert world.follow() == []
+
+
+def test_the_text_of_a_page_that_is_gone_goes_with_it(world: World) -> None:
+    feed = world.feed()
+    world.follow()
+    world.items(feed, f"{SITE}1", f"{SITE}2")
+    for name in ("1", "2"):
+        world.cache.put(pid_of(world), f"{SITE}{name}")
+    assert len(world.follow()) == 2
+    for (given,) in world.database.query("SELECT input FROM jobs WHERE kind = 'text'"):
+        page = json.loads(given)
+        stored = as_json(text_object(page["key"], page["md5"], PageText("T", "text")))
+        world.database.now(ItemStore(ItemRules()).store, 0, 1, page["key"], [stored], NOW)
+    gone, kept = sorted(bytes(key) for (key,) in world.database.query("SELECT urlkey FROM texts"))
+    world.cache.database.now(lambda txn: txn.execute("DELETE FROM lccurl WHERE urlkey = ?", [gone]))
+    world.texts = world.another()
+    world.follow()
+    assert [bytes(key) for (key,) in world.database.query("SELECT urlkey FROM texts")] == [kept]
+    # It comes back as it was: its text is made again.
+    assert world.database.query("SELECT COUNT(*) FROM jobs WHERE dedup IS NULL AND kind = 'text'") == [(1,)]

@@ -36,8 +36,8 @@ class World:
         self.database = database
         self.store = ItemStore(ItemRules())
 
-    def put(self, objects: list[Any], task: int = 1, now: int = NOW) -> ItemsStored:
-        return self.database.now(self.store.store, task, 7, [as_json(each) for each in objects], now)
+    def put(self, objects: list[Any], task: int = 1, now: int = NOW, page: str = "") -> ItemsStored:
+        return self.database.now(self.store.store, task, 7, page, [as_json(each) for each in objects], now)
 
     def poll(self, *items: FeedItem, task: int = 1, now: int = NOW, policy: str = "") -> ItemsStored:
         chosen = policy or choose_policy(items)
@@ -46,7 +46,7 @@ class World:
         return self.put([feed_object(FeedInfo(title="F"), chosen), *rows], task, now)
 
     def since(self, after: int = 0, tasks: Any = None, limit: int = 500) -> list[tuple[int, str]]:
-        rows = self.database.blocking.interact(items_since, after, tasks, limit)
+        rows = self.database.blocking.interact(items_since, after, tasks, None, limit)
         return [(row.change, json.loads(row.record)["title"]) for row in rows]
 
     def page(self, now: int, kept: int, place: Place) -> Place | None:
@@ -125,12 +125,15 @@ def test_what_a_feed_says_of_itself(world: World) -> None:
 
 def test_texts_of_pages(world: World) -> None:
     key = "ab" * 20
-    world.put([text_object(key, "cd" * 16, PageText("T", "ä" * 100_000, "de", "lxml", True))])
-    world.put([text_object(key, "ef" * 16, PageText("T2", "text", "", "plain"))], now=NOW + 1)
+    world.put([text_object(key, "cd" * 16, PageText("T", "ä" * 100_000, "de", "lxml", True))], page=key)
+    world.put([text_object(key, "ef" * 16, PageText("T2", "text", "", "plain"))], now=NOW + 1, page=key)
     found = world.database.blocking.interact(text_of_page, bytes.fromhex(key))
     assert found is not None
     assert found == (("ef" * 16), PageText("T2", "text", "", "plain"), NOW + 1)
     assert world.database.blocking.interact(text_of_page, b"x" * 20) is None
+    for other in ("", "cd" * 20):
+        with pytest.raises(ValueError, match="of its own page only"):
+            world.put([text_object(key, "ef" * 16, PageText("T3", "text"))], page=other)
 
 
 def test_items_of_any_worker(world: World) -> None:
@@ -154,7 +157,7 @@ def test_what_makes_no_sense_is_refused(world: World) -> None:
 def test_a_transaction_that_is_run_again_changes_nothing(world: World) -> None:
     world.database.lose = 1
     objects = [as_json({"id": "1", "title": "a"})]
-    result_of(world.database.write(world.store.store, 1, 7, objects, NOW))
+    result_of(world.database.write(world.store.store, 1, 7, "", objects, NOW))
     assert [title for _, title in world.since()] == ["a"]
 
 

@@ -10,6 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from lcc.errors import Busy
+from lcc.model.polled import PolledContent
 from lcc.model.tasks import (
     Effects,
     FollowUp,
@@ -490,3 +491,13 @@ def test_an_ending_of_another_manager_does_nothing(tasks: Tasks) -> None:
     assert tasks.end(job, manager="n", effects=Effects(data="x")).recorded[0].late
     assert tasks.job(job.id).state is JobState.RUNNING and tasks.task(task).spec.data == ""
     assert not tasks.end(job, manager="m").recorded[0].late
+
+
+def test_a_job_that_is_done_once_more_gets_what_it_was_given(tasks: Tasks) -> None:
+    spec = {"kind": "text", "command": "", "args": [], "resource": "", "on": [], "data": ""}
+    number = tasks.order(orders.JOB_ADD, spec=spec, after_seconds=0)["job"]
+    content = PolledContent("http://a/", 1, 2, 3, "ab" * 16, "cd" * 20).to_json()
+    tasks.database.now(lambda txn: txn.execute("UPDATE jobs SET input = ? WHERE id = ?", [content, number]))
+    tasks.order(orders.JOB_KILL, number)
+    again = tasks.order(orders.JOB_RERUN, number)["job"]
+    assert tasks.run().input == content and again != number

@@ -43,7 +43,7 @@ class SomeItems:
     def __init__(self) -> None:
         self.stored: list[str] = []
 
-    def store(self, txn: Any, task: int, job: int, items: Sequence[str], now: int) -> ItemsStored:
+    def store(self, txn: Any, task: int, job: int, page: str, items: Sequence[str], now: int) -> ItemsStored:
         if "bad" in items:
             raise ValueError("item 1 is bad")
         self.stored += items

@@ -7,7 +7,6 @@ token is opaque: it holds the database, the number of the last change that was s
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from hashlib import blake2b
 from typing import Any
 
@@ -22,7 +21,6 @@ from lcc.storage.tasks.item_views import (
     items_epoch,
     items_since,
     last_change,
-    tasks_of_providers,
 )
 
 FIELDS = {
@@ -120,7 +118,7 @@ def begin_items(txn: Txn, query: ItemQuery, access: Access) -> ItemPage:
 def items_page(txn: Txn, place: ItemPlace) -> ItemPage:
     """A page, with the end mark behind the last one."""
     limit = min(PAGE_ROWS, place.left or PAGE_ROWS)
-    rows = items_since(txn, place.token.number, _tasks(txn, place), limit)
+    rows = items_since(txn, place.token.number, place.query.feeds, place.access.providers, limit)
     token = place.token.advanced(rows[-1].change) if rows else place.token
     lines = [_ENCODER.encode(_record(row, place.access.content)) for row in rows]
     left = place.left - len(rows)
@@ -128,15 +126,6 @@ def items_page(txn: Txn, place: ItemPlace) -> ItemPage:
         lines.append(_ENCODER.encode({"next": str(token)}))
         return ItemPage(_data(lines), None)
     return ItemPage(_data(lines), attrs.evolve(place, token=token, left=left if place.left else 0))
-
-
-def _tasks(txn: Txn, place: ItemPlace) -> Collection[int] | None:
-    """Whose items may be seen: those of the feeds of one's providers."""
-    asked = place.query.feeds
-    if place.access.providers is None:
-        return asked
-    seen = tasks_of_providers(txn, place.access.providers)
-    return seen if asked is None else seen & asked
 
 
 def _record(row: StoredItem, content: bool) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The text of pages that items of feeds lead to: a job of the kind ``text`` for each that is cached.
 
 Each few seconds the changes of the cache and the new items are followed by their numbers, as long as there is a feed
-with ``--full-content``; without one nothing is read.
+with ``--full-content``; without one nothing is read.  The text of a page that is cached no longer is forgotten: each
+hour all texts are looked at, a page of them at a time.
 
 *Failures.*  The database of the queue is unreachable, or a newer scheduler has claimed the tables: nothing is made;
 the positions stay.  The process ends between two commits: what was followed is followed again, and jobs have keys.
@@ -31,6 +32,7 @@ from lcc.storage.tasks.text_jobs import (
     PAGE_CHANGES,
     NewItem,
     WantedText,
+    cached_among,
     items_leading_to,
     last_page,
     new_items,
@@ -39,12 +41,16 @@ from lcc.storage.tasks.text_jobs import (
     pages_changed,
     text_feeds,
     text_position,
+    texts_page,
 )
 
 _log = Logger()
 
 
 _EVERY_SECONDS = 5
+_LOOK_TICKS = 3600
+"""Between the beginnings of two looks at all texts."""
+_LOOK_ROWS = 500
 _SAVED = 10_000
 """Numbers without any page of interest after which the position is saved all the same."""
 
@@ -68,6 +74,8 @@ class Texts:
         self._ticks = 0
         self._at: dict[str, int] = {}
         self._saved: dict[str, int] = {}
+        self._look_at = 0
+        self._looked: bytes | None = None
 
     def tick(self) -> None:
         """Each second."""
@@ -80,6 +88,7 @@ class Texts:
         self._work.cancel()
 
     async def _do(self) -> None:
+        await self._forget()
         feeds = await self._store.read(text_feeds)
         ends = {ITEM_CHANGES: await self._store.read(last_item), PAGE_CHANGES: await self._main.select(last_page)}
         if not feeds:
@@ -97,6 +106,19 @@ class Texts:
                     self._made(await self._store.make_text_jobs(wanted, {name: upto}, int(self._now())))
                     self._saved[name] = upto
                 at = self._at[name] = upto
+
+    async def _forget(self) -> None:
+        """Look at the next texts, if it is time."""
+        if self._looked is None and self._ticks >= self._look_at:
+            self._looked, self._look_at = b"", self._ticks + _LOOK_TICKS
+        if self._looked is None:
+            return
+        texts = await self._store.read(texts_page, self._looked, _LOOK_ROWS)
+        cached = await self._main.interact(cached_among, [text.key for text in texts])
+        gone = [text for text in texts if text.key not in cached]
+        if gone:
+            await self._store.forget_texts(gone, int(self._now()))
+        self._looked = texts[-1].key if len(texts) == _LOOK_ROWS else None
 
     async def _pages(self, after: int, upto: int, feeds: frozenset[int]) -> list[WantedText]:
         pages = await self._main.select(pages_changed, after, upto)

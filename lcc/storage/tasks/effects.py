@@ -36,11 +36,13 @@ def apply_effects(
     order: int,
     effects: Effects,
     items: IItemStore,
+    page: str,
 ) -> list[DueJob]:
     """Carry the effects of a job out.
 
     :param scope: of the keys of its follow-ups.
     :param order: order number of its asking; 0: none, so that it speaks for no site.
+    :param page: key of the page that it was given; empty: none.
     :returns: follow-ups that were added.
     :raises ValueError: one of them cannot be; the transaction must not be committed.
     """
@@ -49,7 +51,7 @@ def apply_effects(
         write.txn.execute(f"UPDATE {table} SET data = ? WHERE id = ?", [effects.data, key])
     notices, every = effects.notices, effects.every_seconds
     if effects.items:
-        stored = items.store(write.txn, job.task, job.id, effects.items, write.now)
+        stored = items.store(write.txn, job.task, job.id, page, effects.items, write.now)
         write.count(job.spec.kind, items=stored.new)
         write.txn.execute("UPDATE jobs SET items = items + ? WHERE id = ?", [stored.new, job.id])
         notices += stored.notices

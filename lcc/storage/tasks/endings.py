@@ -63,7 +63,9 @@ def record_endings(write: TaskWrite, rules: ITaskRules, items: IItemStore, resul
             ended.recorded.append(Recorded(result.id, result.attempt, True, not result.commit))
             continue
         if result.state in (JobState.RUNNING, JobState.COMPLETED):
-            ended.made.extend(apply_effects(write, rules, row.job, row.scope, row.order, result.effects, items))
+            page = row.given.key if row.given else ""
+            made = apply_effects(write, rules, row.job, row.scope, row.order, result.effects, items, page)
+            ended.made.extend(made)
         _log(write, result)
         if result.commit:
             write.txn.execute(
@@ -187,16 +189,20 @@ class _Row(NamedTuple):
     job: Job
     scope: str
     order: int
+    given: PolledContent | None
 
 
 def _running(write: TaskWrite, number: int, attempt: int) -> _Row | None:
     """The job, if this attempt is the one that runs."""
-    sql = f"SELECT {', '.join(JOBS.columns)}, scope, connorder FROM jobs WHERE id = ?"
+    sql = f"SELECT {', '.join(JOBS.columns)}, scope, connorder, input FROM jobs WHERE id = ?"
     row = write.txn.one(sql, [number])
     if row is None:
         return None
     job = job_of(row)
-    return _Row(job, row[-2], row[-1]) if job.state is JobState.RUNNING and job.attempt == attempt else None
+    if job.state is not JobState.RUNNING or job.attempt != attempt:
+        return None
+    scope, order, given = row[len(JOBS.columns) :]
+    return _Row(job, scope, order, PolledContent.from_json(given) if given else None)
 
 
 def _log(write: TaskWrite, result: JobResult) -> None:

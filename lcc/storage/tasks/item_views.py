@@ -64,21 +64,28 @@ def items_epoch(txn: Txn) -> str:
     return str(txn.value("SELECT value FROM meta WHERE name = 'epoch'", default="0"))
 
 
-def tasks_of_providers(txn: Txn, pids: Collection[int]) -> frozenset[int]:
-    """The tasks that are polled in the turns of these providers."""
-    return frozenset(row[0] for row in txn.query_in("SELECT id FROM tasks WHERE pid IN ({in})", sorted(pids)))
-
-
-def items_since(txn: Txn, after: int, tasks: Collection[int] | None, limit: int = PAGE_ROWS) -> list[StoredItem]:
+def items_since(
+    txn: Txn,
+    after: int,
+    tasks: Collection[int] | None = None,
+    pids: Collection[int] | None = None,
+    limit: int = PAGE_ROWS,
+) -> list[StoredItem]:
     """Items with greater change numbers, in order.
 
-    :param tasks: only of these; None: of all.
+    :param tasks: only of these (some hundreds at most); None: of all.
+    :param pids: only those that were in a page of these providers last; None: all.
     """
-    if tasks is None:
-        rows = txn.query(f"{_ITEM} WHERE change_number > ? ORDER BY change_number LIMIT ?", [after, limit])
+    condition, values = "", [after]
+    if tasks is not None:
+        condition = f" AND task IN ({', '.join('?' * len(tasks))})" if tasks else " AND 1 = 0"
+        values += sorted(tasks)
+    sql = f"{_ITEM} WHERE change_number > ?{condition}"
+    if pids is None:
+        rows = txn.query(f"{sql} ORDER BY change_number LIMIT ?", [*values, limit])
     else:
-        sql = f"{_ITEM} WHERE change_number > ? AND task IN ({{in}}) ORDER BY change_number LIMIT ?"
-        rows = sorted(txn.query_in(sql, sorted(tasks), [after], [limit]), key=lambda row: row[2])[:limit]
+        sql += " AND pid IN ({in}) ORDER BY change_number LIMIT ?"
+        rows = sorted(txn.query_in(sql, sorted(pids), values, [limit]), key=lambda row: row[2])[:limit]
     return [_item(row) for row in rows]
 
 

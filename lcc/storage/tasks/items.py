@@ -14,6 +14,7 @@ from zope.interface import implementer
 from lcc.interfaces import IItemRules, IItemStore
 from lcc.model.items import ItemRow, Judged, KnownItem, News, TextRow, read_harvest
 from lcc.model.tasks import ItemsStored, JobNotice
+from lcc.storage.database.key_ranges import provider_of
 from lcc.storage.database.table import Table
 from lcc.storage.database.transactions import Txn
 
@@ -24,7 +25,7 @@ ITEMS = Table(
     ["task", "identity"],
     (
         *("task", "identity", "change_number", "digest", "digest_before", "flaps", "link", "published"),
-        *("found_time", "changed_time", "seen_time", "record"),
+        *("pid", "found_time", "changed_time", "seen_time", "record"),
     ),
 )
 _FEEDS = ("task", "policy", "record", "read_time", "changed_time")
@@ -47,13 +48,17 @@ class ItemStore:
     def __init__(self, rules: IItemRules) -> None:
         self._rules = rules
 
-    def store(self, txn: Txn, task: int, job: int, items: Sequence[str], now: int) -> ItemsStored:
+    def store(self, txn: Txn, task: int, job: int, page: str, items: Sequence[str], now: int) -> ItemsStored:
         """As :meth:`lcc.interfaces.IItemStore.store`."""
         harvest = read_harvest(items)
+        for text in harvest.texts:
+            if text.key.hex() != page:
+                raise ValueError(f"the text of page {text.key.hex()}: a job may store that of its own page only")
         judged, times = self._judged(txn, task, harvest.items)
         new = [each for each in judged if each.news is News.NEW]
         changed = [each for each in judged if each.news is News.CHANGED]
-        _write_items(txn, task, [*new, *changed], times, now)
+        pid = provider_of(bytes.fromhex(page)) if page else 0
+        _write_items(txn, task, pid, [*new, *changed], times, now)
         _keep_up(txn, task, [each for each in judged if each.news is News.UNCHANGED], times, now)
         if harvest.feed:
             _write_feed(txn, task, harvest.policy, harvest.feed, bool(new or changed), now)
@@ -78,7 +83,9 @@ class ItemStore:
         return self._rules.judge(rows, known, linked), times
 
 
-def _write_items(txn: Txn, task: int, judged: Sequence[Judged], times: dict[bytes, _Times], now: int) -> None:
+def _write_items(
+    txn: Txn, task: int, pid: int, judged: Sequence[Judged], times: dict[bytes, _Times], now: int
+) -> None:
     if not judged:
         return
     _forget_renamed(txn, task, judged)
@@ -89,7 +96,7 @@ def _write_items(txn: Txn, task: int, judged: Sequence[Judged], times: dict[byte
         before = b"" if known is None else known.digest
         found = now if known is None else times[known.identity].found
         mine = (task, row.identity, number + at, row.digest, before, flaps, row.link or None, row.published)
-        rows.append((*mine, found, now, now, row.record))
+        rows.append((*mine, pid, found, now, now, row.record))
     ITEMS.upsert(txn, rows)
 
 

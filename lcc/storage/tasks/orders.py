@@ -334,7 +334,8 @@ def _job_rerun(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carried
         due_time=write.now,
         updated_time=write.now,
     )
-    done.made.append(insert_job(write, new, f"task/{task}" if task else ""))
+    given = write.txn.value("SELECT input FROM jobs WHERE id = ?", [job.id])
+    done.made.append(insert_job(write, new, f"task/{task}" if task else "", job_input=given))
     if task:
         write.txn.execute("UPDATE tasks SET due_time = NULL WHERE id = ?", [task])
     return {"job": new.id}

@@ -43,7 +43,7 @@ from lcc.storage.tasks.polls import (
     polls_position,
 )
 from lcc.storage.tasks.robots import delays_said, poll_robots, untold_delays
-from lcc.storage.tasks.text_jobs import WantedText, make_text_jobs
+from lcc.storage.tasks.text_jobs import TextRow, WantedText, forget_texts, make_text_jobs
 from lcc.storage.tasks.views import resources
 from lcc.storage.tasks.write import TaskWrite, claim_run
 
@@ -244,6 +244,10 @@ class TaskStore:
     ) -> Deferred[list[DueJob]]:
         """As :func:`lcc.storage.tasks.text_jobs.make_text_jobs`."""
         return self._write(now, make_text_jobs, list(wanted), dict(positions))
+
+    def forget_texts(self, texts: Sequence[TextRow], now: int) -> Deferred[None]:
+        """As :func:`lcc.storage.tasks.text_jobs.forget_texts`."""
+        return self._write(now, forget_texts, list(texts))
 
     def purge_items(self, now: int, kept_seconds: int, after: Place) -> Deferred[Place | None]:
         """As :func:`lcc.storage.tasks.item_purge.purge_items`."""

@@ -103,7 +103,33 @@ def _pages(txn: Txn, sql: str, values: Sequence[object]) -> list[PolledContent]:
     return pages
 
 
+def cached_among(txn: Txn, keys: Sequence[bytes]) -> set[bytes]:
+    """Those of these pages that are cached."""
+    sql = f"SELECT urlkey FROM lccurl WHERE urlkey IN ({{in}}) AND state = {CACHED}"
+    return {bytes(key) for (key,) in txn.query_in(sql, keys)}
+
+
 # Of the tables of tasks.
+
+
+class TextRow(NamedTuple):
+    """A page that has a text, and of which content that was made."""
+
+    key: bytes
+    md5: str
+
+
+def texts_page(txn: Txn, after: bytes, limit: int) -> list[TextRow]:
+    """Texts of pages with greater keys, in order of these."""
+    sql = "SELECT urlkey, md5 FROM texts WHERE urlkey > ? ORDER BY urlkey LIMIT ?"
+    return [TextRow(bytes(key), md5) for key, md5 in txn.query(sql, [after, limit])]
+
+
+def forget_texts(write: TaskWrite, texts: Sequence[TextRow]) -> None:
+    """The pages of these texts are cached no longer; if they come back, with whatever content, they get new ones."""
+    write.txn.execute_in("DELETE FROM texts WHERE urlkey IN ({in})", [text.key for text in texts])
+    dedups = [_dedup(text.key.hex(), text.md5) for text in texts]
+    write.txn.execute_in("UPDATE jobs SET dedup = NULL WHERE dedup IN ({in})", dedups)
 
 
 def text_feeds(txn: Txn) -> frozenset[int]:
@@ -153,7 +179,9 @@ def make_text_jobs(write: TaskWrite, wanted: Sequence[WantedText], positions: Ma
     keys = {bytes.fromhex(each.page.key): each for each in wanted}
     sql = "SELECT urlkey, md5 FROM texts WHERE urlkey IN ({in})"
     have = {bytes(key): md5 for key, md5 in write.txn.query_in(sql, sorted(keys))}
-    missing = {_dedup(each.page): each for key, each in keys.items() if have.get(key) != each.page.md5}
+    missing = {
+        _dedup(each.page.key, each.page.md5): each for key, each in keys.items() if have.get(key) != each.page.md5
+    }
     sql = "SELECT dedup FROM jobs WHERE dedup IN ({in})"
     there = {bytes(row[0]) for row in write.txn.query_in(sql, sorted(missing))}
     made = []
@@ -168,5 +196,5 @@ def make_text_jobs(write: TaskWrite, wanted: Sequence[WantedText], positions: Ma
     return made
 
 
-def _dedup(page: PolledContent) -> bytes:
-    return dedup_of(TEXT, f"{page.key}/{page.md5}")
+def _dedup(key: str, md5: str) -> bytes:
+    return dedup_of(TEXT, f"{key}/{md5}")
