@@ -406,10 +406,11 @@ class HttpConnection(protocol.Protocol):
 
     def _arm(self, due: float) -> None:
         timer = self._timer
-        if timer is None:
-            self._timer = self._clock.callLater(max(0.0, due - self._clock.seconds()), self._tick)
-        elif due < timer.getTime():
-            timer.reset(max(0.0, due - self._clock.seconds()))
+        if timer is not None:
+            if due >= timer.getTime():
+                return
+            timer.cancel()  # Twisted's reset to an earlier time looks through the timers of all connections
+        self._timer = self._clock.callLater(max(0.0, due - self._clock.seconds()), self._tick)
 
     def _tick(self) -> None:
         self._timer = None
