@@ -161,6 +161,17 @@ def test_updates_retractions_and_deletions_may_come_in_any_order(order: tuple[in
         assert (row.source if row is not None and row.cached else 0) == expected, said
 
 
+@pytest.mark.parametrize("source", [FEED, LINK, POLLED])
+def test_hints_and_polls_raise_no_number(source: int) -> None:
+    queued = QueuedState(True, 5, TOLD | LISTED, "4:3")
+    for row in (None, cached(0, FEED), cached(0, LINK), cached(0, POLLED), cached(5, TOLD), gone(7, 7), queued):
+        before = Standing(row.connseq, row.source, row.words) if row is not None else Standing(0, 0)
+        for notice in (IFABSENT if source != POLLED else NOTICE, RETRACT, RECHECK):
+            said = decide(notice, source, 0, row)
+            assert said.standing.numbers == before.numbers
+            assert said.action is Action.OLDER or said.standing.connseq <= before.connseq
+
+
 def test_a_told_set_below_the_full_set_does_nothing_and_others_are_not_below_it() -> None:
     assert decide(NOTICE, TOLD, 9, cached(5, LISTED), floor=10).action is Action.OLDER
     assert decide(NOTICE, LISTED, 9, None, floor=10).action is Action.FETCH
