@@ -18,6 +18,7 @@ from lcc.protocols.jobs import RunJob
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler import polls
 from lcc.roles.scheduler.polls import Polls
+from lcc.storage.providers.providers import order_removal
 from lcc.storage.tasks import orders
 from lcc.storage.tasks.views import statistics
 from tests.scheduler.bench import Bench, FakeManager
@@ -393,3 +394,30 @@ def test_a_poll_that_cannot_be_handled_is_suspended(
     assert found.state is TaskState.SUSPENDED and "it explodes" in found.message
     assert bench.tasks.task(good).state is TaskState.ACTIVE and "http://site/other.xml" in bench.outbox()
     assert logged_errors.flush(f"Task {bad} is suspended")
+
+
+@pytest.mark.parametrize("kind", ["feed", "robots"])
+def test_a_removed_provider_is_not_made_again_by_its_polls(bench: Polling, kind: str) -> None:
+    watched: list[str] = []
+    watch = bench._watch
+    bench.polls._watch = lambda root: watched.append(root) or watch(root)  # type: ignore[func-returns-value]  # None
+    task = bench.feed(kind=kind)
+    assert bench.outbox() == [FEED] and watched == []
+    bench.fetch()
+    manager = bench.manager(any=5)
+    bench.pass_time(2)
+    job, _ = given(manager)
+    manager.end(job)
+    bench.queue.database.now(order_removal, bench.queue.pid)
+    bench.pass_time(1300, 10)
+    assert bench.outbox() == [] and watched == []
+    if kind == "robots":  # the scheduler has made it
+        assert bench.database.query("SELECT COUNT(*) FROM tasks") == [(0,)]
+        return
+    found = bench.tasks.task(task)
+    assert found.state is TaskState.SUSPENDED and found.message == f"Provider {bench.queue.pid} was removed"
+    # Somebody wants it all the same: it is watched by a new one.
+    bench.queue.pid += 1
+    bench.order(orders.TASK_RESUME, task)
+    bench.pass_time(1300, 10)
+    assert watched[0] == "http://site/" and bench.tasks.task(task).state is TaskState.ACTIVE

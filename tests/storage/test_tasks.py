@@ -26,6 +26,7 @@ from lcc.model.tasks import (
 )
 from lcc.storage.tasks import orders
 from lcc.storage.tasks.managers import managers
+from lcc.storage.tasks.outbox import Answer
 from lcc.storage.tasks.views import jobs_page, resources, statistics, tasks_page
 from tests.support.databases import result_of
 from tests.support.tasks import NOW, Tasks, task_database
@@ -183,7 +184,7 @@ def test_effects_come_with_the_ending(tasks: Tasks) -> None:
         ),
         (2, "http://other/", "feed", ({"c": "http://other/c"},), 1),
     ]
-    result_of(tasks.store.forget_sets([1], NOW))
+    result_of(tasks.store.answer_sets([Answer(1)], NOW))
     assert [each.number for each in result_of(tasks.store.outbox(0, 10))] == [2]
     assert tasks.log(started.id) == [(1, "info", "Hello"), (1, "output", "out"), (1, "end", "completed")]
     [day] = tasks.database.blocking.select(statistics, 0)

@@ -437,8 +437,10 @@ def _order_about_held(admin: Admin, pid: int, kind: str, done: str) -> None:
 def remove_command(admin: Admin, pid: int, yes: bool) -> None:
     """Remove a provider, its queue and its content."""
     with admin.database() as database:
-        existing(database.interact(get_provider, pid), pid)
+        provider = existing(database.interact(get_provider, pid), pid)
         if not yes and _is_interactive():
             click.confirm(f"Remove provider {pid} and delete all its content?", abort=True)
         database.write(order_removal, pid)
     click.echo(f"provider {pid} is being removed")
+    if provider.watched:
+        click.echo("its feeds are suspended when they are due next; lcc-admin task resume watches the site again")

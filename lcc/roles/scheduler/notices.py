@@ -4,7 +4,8 @@ They stand in an outbox (``tasknotices``), put there by the transaction that mad
 told over the link to the port of notifiers, and taken out once they are answered: told again after a crash, a set is
 applied once, by its number.
 
-A set names a site; its provider is asked for at the UNS, which makes a watched one if there is none.
+A set names a site; its provider is asked for at the UNS, which makes a watched one if there is none.  One that has
+gone since it was asked for is asked for once more.  What the UNS refuses stands in the log of its job.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from lcc.errors import Busy, StoreUnavailable, code
+from lcc.errors import Busy, StoreUnavailable, code, entry_for
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
 from lcc.model.sources import parse_source
+from lcc.model.tasks import MESSAGE_CHARS_MAX
 from lcc.roles.background import Background
 from lcc.roles.notifier import NotifierLink, NotifierRefused
 from lcc.roles.scheduler.counters import Counters
-from lcc.storage.tasks.outbox import OutboxSet
+from lcc.storage.tasks.outbox import Answer, OutboxSet
 from lcc.storage.tasks.store import TaskStore
 
 _log = Logger()
@@ -29,6 +31,7 @@ _log = Logger()
 _PAGE = 200
 _PROVIDERS_MAX = 20_000
 _TRY_LATER = code("try-later")
+_PROVIDER_GONE = code("provider-gone")
 
 
 class Notices:
@@ -51,7 +54,7 @@ class Notices:
         self._counters = counters
         self._work = Background("Cannot notify", failed=self._failed)
         self._told = 0
-        self._answered: list[int] = []
+        self._answered: list[Answer] = []
         self._providers: dict[str, int] = {}
 
     @property
@@ -86,19 +89,18 @@ class Notices:
 
     async def _tell(self, each: OutboxSet) -> bool:
         """Tell a set; False: the UNS cannot be asked now."""
-        pid = each.pid
+        pid, known = each.pid, each.root in self._providers
         if not pid:
             try:
                 pid = await self.provider(each.root)
             except NotifierRefused as refused:
                 if refused.code == _TRY_LATER:
                     return False
-                self._refuse(each, f"{refused.code} {refused.text}")
-                self._told = each.number
+                self._refuse(each, refused.code, refused.text)
                 return True
         told = SourcedSet(each.number, pid, parse_source(each.source), each.urls, each.order)
         self._told = each.number
-        self.link.tell(told).addCallback(self._outcome, each)
+        self.link.tell(told).addCallback(self._outcome, each, known and not each.pid)
         return True
 
     async def provider(self, root: str) -> int:
@@ -114,36 +116,43 @@ class Notices:
             self._providers[root] = pid
         return pid
 
-    def _outcome(self, outcome: NoticeOutcome, each: OutboxSet) -> None:
+    def _outcome(self, outcome: NoticeOutcome, each: OutboxSet, known: bool) -> None:
+        """
+        :param known: its provider was not asked for, but known from before.
+        """
         if outcome.code:
             self._providers.pop(each.root, None)  # it may have been removed
-            self._refuse(each, f"{outcome.code} {outcome.text}")
+            if known and outcome.code == _PROVIDER_GONE:
+                self._answered.append(Answer(each.number, again=True))
+            else:
+                self._refuse(each, outcome.code, outcome.text)
             return
         self._counters.notified += 1
-        self._answered.append(each.number)
-        for refused in outcome.refused:
-            _log.warn(
-                "Job {job} has notified of {url}, which is refused: {code} {text}",
-                job=each.job,
-                url=refused.url,
-                code=refused.code,
-                text=refused.text,
-            )
+        words = [f"{refused.url}: {_said(refused.code, refused.text)}" for refused in outcome.refused]
+        text = f"The UNS refuses {len(words)} of {len(each.urls)} URLs: {'; '.join(words)}" if words else ""
+        self._answered.append(Answer(each.number, text))
+        if text:
+            _log.warn("Job {job}: {text}", job=each.job, text=text[:MESSAGE_CHARS_MAX])
 
-    def _refuse(self, each: OutboxSet, why: str) -> None:
+    def _refuse(self, each: OutboxSet, number: int, text: str) -> None:
         self._counters.refused += 1
-        self._answered.append(each.number)
-        _log.warn(
-            "The UNS refuses what job {job} has notified of {root}: {why}", job=each.job, root=each.root, why=why
-        )
+        self._told = max(self._told, each.number)
+        text = f"The UNS refuses {len(each.urls)} URLs of {each.root}: {_said(number, text)}"
+        self._answered.append(Answer(each.number, text))
+        _log.warn("Job {job}: {text}", job=each.job, text=text)
 
     async def _forget(self) -> None:
         if self._answered:
-            numbers = list(self._answered)
-            await self._store.forget_sets(numbers, int(self._now()))
-            del self._answered[: len(numbers)]
+            answers = list(self._answered)
+            await self._store.answer_sets(answers, int(self._now()))
+            del self._answered[: len(answers)]
 
     def _failed(self, failure: Failure) -> None:
         # The engine notices both by itself.
         if not failure.check(StoreUnavailable, Busy, CancelledError):
             _log.failure("Cannot notify", failure=failure)
+
+
+def _said(number: int, text: str) -> str:
+    """An error, as people read it."""
+    return f"{number} {text or entry_for(number).text}"

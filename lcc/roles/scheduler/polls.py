@@ -38,6 +38,7 @@ from lcc.storage.tasks.poll_results import (
     providers_of,
     read_faults,
     read_results,
+    removed_among,
 )
 from lcc.storage.tasks.polls import Asked, Found, Poll
 from lcc.storage.tasks.robots import ROBOTS
@@ -154,9 +155,15 @@ class Polls:
             except UrlError:
                 urls[poll.task.id] = ""
         owners = await self._main.interact(providers_of, sorted({url for url in urls.values() if url}))
+        nobodys = {poll.pid for poll in due if poll.pid and urls[poll.task.id] not in owners}
+        removed = await self._main.select(removed_among, nobodys) if nobodys else set()
         pages: dict[int, Asked] = {}
         for poll in due:
             url = urls[poll.task.id]
+            if poll.pid in removed and url not in owners:
+                # To ask for it would make it again.
+                pages[poll.task.id] = Asked(poll, fault=f"Provider {poll.pid} was removed", gone=True)
+                continue
             try:
                 pid = owners[url] if url in owners else await self._watch(root_of(url))
             except ValueError:

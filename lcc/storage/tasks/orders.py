@@ -28,6 +28,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.endings import END_LEVEL, end_attempt, end_waiting
 from lcc.storage.tasks.new_tasks import TASK_IDS, draw, insert_task
+from lcc.storage.tasks.robots import remove_task
 from lcc.storage.tasks.rows import JOBS, TASKS, is_open, is_polled, job_of, task_of, task_values
 from lcc.storage.tasks.write import TaskWrite
 
@@ -271,6 +272,8 @@ def _task_resume(write: TaskWrite, rules: ITaskRules, order: Order, _done: Carri
         if task.when.every_seconds and task.started_time is not None:
             due = max(due, task.started_time + task.when.every_seconds)
     _save(write, attrs.evolve(task, state=TaskState.ACTIVE, due_time=due, failures=0, since_time=None))
+    # Whose its page is is asked once more: its provider may have been removed.
+    write.txn.execute("UPDATE tasks SET pid = 0, urlkey = NULL WHERE id = ?", [task.id])
     return {"task": task.id}
 
 
@@ -284,8 +287,7 @@ def _task_remove(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carri
         else:
             end_waiting(write, job.id, job.attempt, why)
             done.changed.add(job.id)
-    write.txn.execute("DELETE FROM tasks WHERE id = ?", [task.id])
-    write.txn.execute("DELETE FROM robots WHERE task = ?", [task.id])  # asked for again with the next hint
+    remove_task(write, task.id)
     return {"task": task.id}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from lcc.model.tasks import JobNotice
+from lcc.model.tasks import MESSAGE_CHARS_MAX, JobNotice, LogRow
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.write import TaskWrite
 
@@ -88,6 +88,28 @@ def outbox(txn: Txn, after: int, limit: int) -> list[OutboxSet]:
     return [OutboxSet._make((*row[:5], tuple(json.loads(row[5])), row[6])) for row in txn.query(sql, [after, limit])]
 
 
-def forget_sets(write: TaskWrite, numbers: Sequence[int]) -> None:
-    """These were answered."""
-    write.txn.execute_in("DELETE FROM tasknotices WHERE number IN ({in})", numbers)
+class Answer(NamedTuple):
+    """What the UNS has answered to a set.
+
+    :ivar refused: what of it is refused, in words; empty: nothing.
+    :ivar again: it is to be told once more, to the provider that its root has now.
+    """
+
+    number: int
+    refused: str = ""
+    again: bool = False
+
+
+def answer_sets(write: TaskWrite, answers: Sequence[Answer]) -> None:
+    """These were answered; what is refused stands in the logs of their jobs."""
+    sql = "SELECT number, root, source, connorder, urls, job FROM tasknotices WHERE number IN ({in})"
+    rows = {row[0]: row[1:] for row in write.txn.query_in(sql, [answer.number for answer in answers])}
+    for answer in answers:
+        if answer.number not in rows:
+            continue  # this was done before
+        root, source, order, urls, job = rows[answer.number]
+        if answer.again:
+            add_set(write, 0, root, source, order, json.loads(urls), job)
+        elif answer.refused and write.txn.one("SELECT 1 FROM jobs WHERE id = ?", [job]):
+            write.log(job, 0, LogRow(write.now, "error", answer.refused[:MESSAGE_CHARS_MAX]))
+    write.txn.execute_in("DELETE FROM tasknotices WHERE number IN ({in})", list(rows))

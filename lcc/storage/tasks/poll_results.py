@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lcc.model.polled import PolledContent
@@ -148,6 +148,11 @@ def watched_roots(txn: Txn, after: int, limit: int) -> list[tuple[int, str]]:
         " WHERE r.pid > ? AND p.watched = 1 AND p.removed = 0 ORDER BY r.pid LIMIT ?"
     )
     return [(pid, root) for pid, root in txn.query(sql, [after, limit])]
+
+
+def removed_among(txn: Txn, pids: Collection[int]) -> set[int]:
+    """Those of these providers that were removed."""
+    return {pid for (pid,) in txn.query_in("SELECT pid FROM pidb WHERE pid IN ({in}) AND removed <> 0", sorted(pids))}
 
 
 def providers_of(txn: Txn, urls: Sequence[str]) -> dict[str, int]:

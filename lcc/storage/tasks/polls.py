@@ -18,7 +18,7 @@ from lcc.model.tasks import DueJob, Job, JobState, Task, TaskState
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.outbox import add_set, root_of
-from lcc.storage.tasks.robots import ROBOTS, robots_known, settled
+from lcc.storage.tasks.robots import ROBOTS, remove_task, robots_known, settled
 from lcc.storage.tasks.rows import TASKS, task_of, task_values, write_list
 from lcc.storage.tasks.write import TaskWrite
 
@@ -171,6 +171,9 @@ def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
         if each.wait:
             later = write.now + max(60, min(task.when.every_seconds or 600, 600))
             write.txn.execute("UPDATE tasks SET due_time = ? WHERE id = ?", [later, task.id])
+            continue
+        if each.gone and task.spec.kind == ROBOTS:
+            remove_task(write, task.id)  # asked for again with the next hint
             continue
         history = poll.history
         if each.unchanged:

@@ -162,3 +162,9 @@ def _release(write: TaskWrite, rules: ITaskRules, origin: str, text: str, allow:
 def settled(task: Task) -> Task:
     """A task whose robots.txt is known: polled once a day from now on."""
     return attrs.evolve(task, when=attrs.evolve(task.when, every_seconds=EVERY_SECONDS))
+
+
+def remove_task(write: TaskWrite, number: int) -> None:
+    """A task is no more; the robots.txt that it polls is asked for again with the next hint."""
+    write.txn.execute("DELETE FROM tasks WHERE id = ?", [number])
+    write.txn.execute("DELETE FROM robots WHERE task = ?", [number])

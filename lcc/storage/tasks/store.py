@@ -31,7 +31,7 @@ from lcc.storage.tasks.housekeeping import purge_page
 from lcc.storage.tasks.item_purge import Place, purge_items
 from lcc.storage.tasks.managers import managers, save_managers
 from lcc.storage.tasks.orders import CarriedOut, carry_out_orders, open_orders, refuse_order
-from lcc.storage.tasks.outbox import OutboxSet, forget_sets, outbox
+from lcc.storage.tasks.outbox import Answer, OutboxSet, answer_sets, outbox
 from lcc.storage.tasks.polls import (
     Asked,
     Found,
@@ -231,9 +231,9 @@ class TaskStore:
         """As :func:`lcc.storage.tasks.outbox.outbox`."""
         return self._database.select(outbox, after, limit)
 
-    def forget_sets(self, numbers: Sequence[int], now: int) -> Deferred[None]:
-        """As :func:`lcc.storage.tasks.outbox.forget_sets`."""
-        return self._write(now, forget_sets, list(numbers))
+    def answer_sets(self, answers: Sequence[Answer], now: int) -> Deferred[None]:
+        """As :func:`lcc.storage.tasks.outbox.answer_sets`."""
+        return self._write(now, answer_sets, list(answers))
 
     def read(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
         """Run ``function(txn, *args)``, which only reads."""

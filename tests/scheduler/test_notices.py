@@ -1,0 +1,105 @@
+"""Notices of jobs on their way to the UNS: what it answers, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, succeed
+
+from lcc.errors import code
+from lcc.model.notifiers import NoticeOutcome, RefusedElement, SourcedSet
+from lcc.model.tasks import Effects, JobNotice, JobState
+from lcc.roles.scheduler.counters import Counters
+from lcc.roles.scheduler.notices import Notices
+from tests.scheduler.bench import Bench
+
+URL = "http://site/page"
+
+
+class Link:
+    """To an UNS that is played by the test."""
+
+    connected = has_room = True
+    waiting_count = 0
+
+    def __init__(self) -> None:
+        self.told: list[SourcedSet] = []
+        self.answers: list[tuple[int, Any]] = []
+        self.pid = 7
+
+    def watch(self, root: str) -> Deferred[int]:
+        return succeed(self.pid)
+
+    def tell(self, told: SourcedSet) -> Deferred[NoticeOutcome]:
+        self.told.append(told)
+        number, refused = self.answers.pop(0) if self.answers else (0, ())
+        return succeed(NoticeOutcome(told.number, number, "", refused))
+
+    def close(self) -> None:
+        """Nothing more."""
+
+
+class Notifying(Bench):
+    """A scheduler whose jobs notify."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.link: Any = Link()
+        self.start()
+        self.tasks.no_robots_txt("http://site/")
+        self.notices = Notices(self.link, self.engine.store, self.now, Counters())
+        self.giving = self.manager()
+
+    def notify(self) -> list[tuple[str, str]]:
+        """A job notifies of a page; its log."""
+        self.add(every=10**6)
+        self.pass_time(2)
+        [job] = self.giving.given()
+        self.giving.end(job, effects=Effects(notices=(JobNotice(URL, "link"),)))
+        assert self.state(job.id) is JobState.COMPLETED
+        for _ in range(4):
+            self.notices.tick()
+            self.settle()
+        assert self.database.query("SELECT COUNT(*) FROM tasknotices") == [(0,)]
+        return [(level, text) for _, level, text in self.tasks.log(job.id) if level != "end"]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Notifying]:
+    bench = Notifying(tmp_path)
+    yield bench
+    bench.engine.stop()
+    bench.database.blocking.close()
+
+
+def test_what_is_accepted(bench: Notifying) -> None:
+    assert bench.notify() == [] and [each.pid for each in bench.link.told] == [7]
+
+
+@pytest.mark.parametrize("name", ["bad-order", "provider-gone"])
+def test_a_set_that_is_refused_is_an_error_of_its_job(bench: Notifying, name: str) -> None:
+    bench.link.answers = [(code(name), ())]
+    [(level, text)] = bench.notify()
+    assert level == "error" and text.startswith(f"The UNS refuses 1 URLs of http://site/: {code(name)} ")
+
+
+def test_a_provider_that_has_gone_since_is_asked_for_again(bench: Notifying) -> None:
+    bench.notify()
+    bench.link.pid = 8
+    bench.link.answers = [(code("provider-gone"), ())]
+    assert bench.notify() == []
+    assert [each.pid for each in bench.link.told] == [7, 7, 8]
+    numbers = [each.number for each in bench.link.told]
+    assert numbers == sorted(set(numbers))
+    # It is gone as well: that is told.
+    bench.link.answers = [(code("provider-gone"), ())] * 2
+    assert "The UNS refuses" in bench.notify()[0][1]
+
+
+def test_a_url_that_is_refused_is_an_error_of_its_job(bench: Notifying) -> None:
+    bench.link.answers = [(0, (RefusedElement(1, code("bad-url"), "no", URL),))]
+    [(level, text)] = bench.notify()
+    assert level == "error" and text == f"The UNS refuses 1 of 1 URLs: {URL}: {code('bad-url')} no"
