@@ -6,14 +6,17 @@ Both are written row by row, so that a listing of millions of rows takes no memo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
 from attrs import field, frozen
 
 from lcc.commands.watch import clean
 from lcc.domain.wording import utc
+
+_Row = TypeVar("_Row")
+_Key = TypeVar("_Key")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 
@@ -71,6 +74,29 @@ class Listing:
             text = str(row[column.name]) if titles else cell(row[column.name], column.kind)
             cells.append(text.rjust(column.width) if column.kind == "number" else text.ljust(column.width))
         return "  ".join(cells).rstrip()
+
+
+def pages(
+    page: Callable[[_Key], Sequence[_Row]], first: _Key, key: Callable[[_Row], _Key], rows: int
+) -> Iterator[Sequence[_Row]]:
+    """A table, page by page, so that no transaction lasts long.
+
+    :param page: gives the page behind a key; one of fewer than ``rows`` rows is the last.
+    """
+    behind = first
+    while True:
+        found = page(behind)
+        yield found
+        if len(found) < rows:
+            return
+        behind = key(found[-1])
+
+
+def say_facts(facts: Iterable[tuple[str, Any]]) -> None:
+    """Print names and values, a line each; what is empty, or a time that is not known, is left out."""
+    for name, value in facts:
+        if value not in ("", "-"):
+            click.echo(clean(f"{name + ':':<12}{value}"))
 
 
 def cell(value: Any, kind: str = "text") -> str:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import attrs
 
 from lcc.insight.qm_state import Live
+from lcc.storage.tasks.figures import TaskFigures
 from lcc.storage.views.failures import Failures
 
-UNS, MACHINE, ROBOT = "uns", "machine", "robot"
+UNS, MACHINE, ROBOT, MANAGER = "uns", "machine", "robot", "manager"
 FAILURES_MIN = 2
 """A process that fails fewer checks in a row may be restarting: it is no trouble."""
 Values = Mapping[str, float]
@@ -97,6 +98,8 @@ class Evidence:
     :ivar wanted: reason -> providers asked for a full set.
     :ivar held: ``(providers, pages)`` whose deletion is held for approval.
     :ivar taken_away: machines removed for good.
+    :ivar tasks: None: not known yet.
+    :ivar managers_dismissed: managers that are down for good.
     """
 
     now: float
@@ -111,3 +114,5 @@ class Evidence:
     away: tuple[Disconnected, ...] = ()
     taken_away: frozenset[str] = frozenset()
     processes: tuple[ProcessHealth, ...] = ()
+    tasks: TaskFigures | None = None
+    managers_dismissed: frozenset[str] = frozenset()

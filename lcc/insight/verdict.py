@@ -12,9 +12,11 @@ import attrs
 
 from lcc.domain.wording import duration, number
 from lcc.errors import entry_for
-from lcc.insight.evidence import MACHINE, ROBOT, UNS, Disconnected, Evidence, ProcessHealth
+from lcc.insight.evidence import MACHINE, MANAGER, ROBOT, UNS, Disconnected, Evidence, ProcessHealth
 from lcc.insight.qm_state import Live
 from lcc.model.shellwords import shell_command
+from lcc.model.tasks import ManagerState
+from lcc.storage.tasks.figures import TaskFigures
 
 FAILING_SECONDS = 600.0
 """Results are judged over this time …"""
@@ -92,6 +94,8 @@ def judge(known: Evidence) -> list[Trouble]:
             found.append(_dead(live))
     found += _of_processes(known.processes)
     found += _of_others(known)
+    if known.tasks is not None and known.tasks.heard_time:
+        found += _of_tasks(known, known.tasks)
     placed = [attrs.evolve(each, stage=each.stage or _stage(each.key)) for each in found]
     return sorted(placed, key=lambda trouble: -trouble.level)
 
@@ -390,6 +394,55 @@ def _of_others(known: Evidence) -> Iterator[Trouble]:
             Level.NOTE,
             f"{number(known.waiting, 'registration')} {'waits' if known.waiting == 1 else 'wait'} for approval",
             "List them with lcc-admin register list, accept them with lcc-admin register approve N.",
+        )
+
+
+def _of_tasks(known: Evidence, tasks: TaskFigures) -> Iterator[Trouble]:
+    if not tasks.is_alive(known.now):
+        if tasks.has_tasks or tasks.open or tasks.orders:
+            yield Trouble(
+                "scheduler",
+                Level.BAD,
+                "The scheduler is not running: tasks, feeds and jobs wait",
+                "Start it (systemctl start lcc-role@scheduler), or see its log for why it ended.",
+                tasks.heard_time,
+            )
+        return
+    waiting = max(0, tasks.open - tasks.running)
+    if waiting and not tasks.connected(known.now):
+        yield Trouble(
+            "no-manager",
+            Level.BAD,
+            f"No manager is connected: {number(waiting, 'job')} {'waits' if waiting == 1 else 'wait'}",
+            "Start one (systemctl start lcc-role@manager), or see its log for why it cannot reach the scheduler.",
+        )
+    for each in tasks.managers:
+        if each.state(known.now) is ManagerState.DOWN and each.name not in known.managers_dismissed:
+            yield Trouble(
+                f"manager-{each.name}",
+                Level.WARNING,
+                f"Manager {each.name} on {each.host} is down",
+                "Start it there (systemctl start lcc-role@manager), or see its log. Others try its jobs again.",
+                each.since(known.now),
+                missed=(MANAGER, each.name),
+            )
+        elif each.paused and each.down_time is None:
+            text = f"Manager {each.name} on {each.host} is paused: {each.paused}"
+            yield Trouble(f"manager-paused-{each.name}", Level.NOTE, text, "Resume it at its console: resume().")
+    if tasks.lost_today:
+        yield Trouble(
+            "jobs-lost",
+            Level.NOTE,
+            f"{number(tasks.lost_today, 'job')} {'was' if tasks.lost_today == 1 else 'were'} lost today: "
+            f"accepted by a manager and never reported",
+            "They are tried again by themselves; lcc-admin job list --state lost shows those that were given up.",
+        )
+    if tasks.failing:
+        yield Trouble(
+            "tasks-failing",
+            Level.NOTE,
+            f"{number(tasks.failing, 'task')} {'fails' if tasks.failing == 1 else 'fail'}",
+            "The page Tasks lists them, with their messages; or lcc-admin task list --failing.",
         )
 
 

@@ -65,14 +65,16 @@ def soon(monkeypatch: Any) -> None:
 def test_feeds_without_a_scheduler(lcc: Lcc) -> None:
     assert lcc.admin("feed", "list").stdout == "there are no feeds: lcc-admin feed add URL\n"
     done = lcc.admin("feed", "add", URL)
-    assert done.stdout == f"feed 1: {URL}\n" and "as soon as it runs" in done.stderr
+    assert done.stdout == f"ordered: feed 1: {URL}\n" and "as soon as it runs" in done.stderr
     [added] = lcc.rows("feed", "add", "http://www.example.org/b", "--every", "60")
-    assert added == {"id": 2, "url": "http://www.example.org/b", "added": False}
+    assert added == {"id": 2, "url": "http://www.example.org/b", "done": False}
     # It is known all the same.
     assert json.loads(lcc.admin("feed", "show", "1", "--json").stdout)["url"] == URL
     failed = lcc.admin("feed", "add", "HTTP://www.example.org:80/feed.xml", code=1)
     assert "is feed 1 already" in failed.stderr
-    assert "yet" in lcc.admin("feed", "suspend", URL).stdout
+    assert lcc.admin("feed", "suspend", URL).stdout == "ordered: feed 1: suspended\n"
+    [changed] = lcc.rows("feed", "set", "1", "--every", "60")
+    assert changed == {"id": 1, "done": False}
 
 
 def test_the_life_of_a_feed(lcc: Lcc, monkeypatch: Any) -> None:
@@ -163,7 +165,7 @@ def test_lists_of_feeds(lcc: Lcc, tmp_path: Path, monkeypatch: Any) -> None:
     more = "".join(f'<outline xmlUrl="http://a/{n}"/>' for n in range(500)) + '<outline xmlUrl="mailto:x"/>'
     path.write_text(OPML.format(URL, more))
     done = lcc.admin("feed", "import", str(path), "--every", "60", code=1)
-    assert done.stdout == "500 feeds added, 1 were there already\n" and "refused: mailto:x" in done.stderr
+    assert done.stdout == "500 feeds added, 1 was there already\n" and "refused: mailto:x" in done.stderr
     path.write_text(OPML.format(URL, ""))
     assert lcc.rows("feed", "import", str(path)) == [{"url": URL, "id": 1, "state": "there"}]
     with scheduler(lcc, monkeypatch):

@@ -144,7 +144,7 @@ def test_what_is_not_there(lcc: Lcc) -> None:
 
 def test_without_a_scheduler(lcc: Lcc) -> None:
     said = say(lcc, "task", "add", "--every", "60", "--", "c")
-    assert said.startswith("task 1: c, every 60 s\n") and "as soon as it runs" in said
+    assert said.startswith("ordered: task 1: c, every 60 s\n") and "as soon as it runs" in said
     assert json.loads(say(lcc, "job", "add", "--json", "--", "c")) == {"id": None, "done": False}
 
 

@@ -23,21 +23,22 @@ from lcc.admin.feeds.values import (
     find_feed,
     options_of,
     own_option,
-    when_of,
 )
-from lcc.admin.feeds.why import say_why, why_record
-from lcc.admin.output import Column, Listing, cell, json_option
-from lcc.admin.tasks.orders import SCHEDULER_AWAY, answer, order, tasks_database
+from lcc.admin.output import Column, Listing, cell, json_option, pages
+from lcc.admin.tasks.orders import answer, order, say_order, tasks_database
 from lcc.commands.errors import Failed
 from lcc.commands.progress import counting
 from lcc.commands.watch import clean
 from lcc.domain.wording import duration
+from lcc.insight.feed_why import feed_facts, feed_record, say_why
+from lcc.insight.task_inputs import feed_period
+from lcc.insight.why import explain
 from lcc.model.feed_options import DEFAULT_PLUGIN, FeedOptions, feed_args, read_feed_args
 from lcc.model.shellwords import shell_word
 from lcc.model.tasks import JobSpec, Task
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.tasks.feed_views import FEED, feed_urls
-from lcc.storage.tasks.item_views import StoredFeed, count_items, feeds_of, items_of_task
+from lcc.storage.tasks.feed_views import FEED, feed_named
+from lcc.storage.tasks.item_views import count_items, feeds_of, items_of_task
 from lcc.storage.tasks.orders import TASK_REMOVE, TASK_RESUME, TASK_SET, TASK_SUSPEND, order_task
 from lcc.storage.tasks.views import PAGE_ROWS, tasks_page
 
@@ -95,68 +96,22 @@ def add_command(
     """Add a feed, and print its id."""
     url = feed_url(url)
     options = options_of(FeedOptions(allow_private=allow_private, own=own), given)
-    task = Task(0, JobSpec(FEED, args=feed_args(url, options)), **when_of(every))
+    task = Task(0, JobSpec(FEED, args=feed_args(url, options)), **feed_period(every))
     if allow_private:
         allow_private_site(admin, url)
     with tasks_database(admin) as database:
-        there = database.interact(feed_urls).get(url)
-        if there is not None:
+        there = database.interact(feed_named, url)
+        if there:
             raise Failed(f"{url} is feed {there} already", f"lcc-admin feed show {shell_word(there)}")
         number, ordered = database.write(order_task, task, admin.now())
         done = answer(database, ordered) is not None
-    if as_json:
-        click.echo(json.dumps({"id": number, "url": url, "added": done}))
-        return
-    click.echo(f"feed {number}: {url}")
-    if not done:
-        click.echo(SCHEDULER_AWAY, err=True)
-
-
-def feed_record(task: Task, feed: StoredFeed | None) -> dict[str, Any]:
-    """What there is to know of a feed."""
-    try:
-        url, options = read_feed_args(task.spec.args)
-    except ValueError:
-        url, options = " ".join(task.spec.args), FeedOptions()
-    info = json.loads(feed.record) if feed else {}
-    return {
-        "id": task.id,
-        "url": url,
-        "title": info.get("title", ""),
-        "kind": info.get("kind", ""),
-        "state": task.state.value,
-        "every_seconds": task.when.every_seconds,
-        "auto": task.auto,
-        "least_seconds": task.least_seconds,
-        "most_seconds": task.most_seconds,
-        "plugin": options.plugin,
-        "full_content": options.full_content,
-        "links": options.links,
-        "allow_private": options.allow_private,
-        "options": dict(options.own),
-        "created_time": task.created_time,
-        "due_time": task.due_time,
-        "started_time": task.started_time,
-        "ended_time": task.ended_time,
-        "last_state": None if task.last_state is None else task.last_state.value,
-        "failures": task.failures,
-        "since_time": task.since_time,
-        "message": task.message,
-        "read_time": feed.read_time if feed else None,
-        "changed_time": (feed.changed_time or None) if feed else None,
-        "identity": feed.policy if feed else "",
-    }
+    say_order(as_json, {"id": number, "url": url}, f"feed {number}: {url}", done)
 
 
 def _records(database: BlockingDatabase) -> Iterator[dict[str, Any]]:
-    after = 0
-    while True:
-        page = database.interact(tasks_page, after, FEED)
+    for page in pages(lambda after: database.interact(tasks_page, after, FEED), 0, lambda task: task.id, PAGE_ROWS):
         feeds = database.interact(feeds_of, [task.id for task in page])
         yield from (feed_record(task, feeds.get(task.id)) for task in page)
-        if len(page) < PAGE_ROWS:
-            return
-        after = page[-1].id
 
 
 def _period(record: dict[str, Any]) -> str:
@@ -205,7 +160,9 @@ def show_command(admin: Admin, feed: str, limit: int, as_json: bool) -> None:
 def why_command(admin: Admin, feed: str, as_json: bool) -> None:
     """Explain what a feed waits for, and what became of its last poll."""
     with tasks_database(admin) as tasks, admin.database() as database:
-        record = why_record(admin, tasks, database, find_feed(tasks, feed))
+        task = find_feed(tasks, feed)
+        record = tasks.interact(feed_facts, task)
+        record["page"] = database.interact(explain, admin.config, admin.now(), record["url"])
     if as_json:
         click.echo(json.dumps(record))
         return
@@ -219,9 +176,18 @@ def why_command(admin: Admin, feed: str, as_json: bool) -> None:
 @click.option("--auto", is_flag=True, help="The period follows from what polls find.")
 @_options
 @click.option("--url", "new_url", help="The feed has moved here; its items are kept.")
+@json_option
 @pass_admin
 def set_command(
-    admin: Admin, /, feed: str, every: int | None, auto: bool, own: Any, new_url: str | None, **given: Any
+    admin: Admin,
+    /,
+    feed: str,
+    every: int | None,
+    auto: bool,
+    own: Any,
+    new_url: str | None,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Change a feed."""
     if every is not None and auto:
@@ -238,28 +204,31 @@ def set_command(
         if args != task.spec.args:
             body["spec"] = {"args": list(args)}
         if every is not None or auto:
-            times = when_of(every)
+            times = feed_period(every)
             body |= {**times, "when": attrs.asdict(times["when"])}
         if not body:
             raise click.UsageError("nothing to change: give an option")
-        done = answer(database, order(database, TASK_SET, task.id, body, admin.now()))
-    click.echo(f"feed {task.id}: changed" if done else SCHEDULER_AWAY)
+        done = answer(database, order(database, TASK_SET, task.id, body, admin.now())) is not None
+    say_order(as_json, {"id": task.id}, f"feed {task.id}: changed", done)
 
 
 def _simple(name: str, kind: str, help_text: str, said: str) -> None:
     @feed_group.command(name, help=help_text)
-    @click.argument("feed", type=FEED_ARGUMENT)
+    @click.argument("feeds", type=FEED_ARGUMENT, metavar="FEED...", nargs=-1, required=True)
+    @json_option
     @pass_admin
-    def command(admin: Admin, feed: str) -> None:
+    def command(admin: Admin, /, feeds: tuple[str, ...], as_json: bool) -> None:
         with tasks_database(admin) as database:
-            task = find_feed(database, feed)
-            done = answer(database, order(database, kind, task.id, {}, admin.now()))
-        period = f", next poll within {duration(task.when.every_seconds)}" if name == "resume" else ""
-        click.echo(f"feed {task.id}: {said}{period}" if done else SCHEDULER_AWAY)
+            tasks = [find_feed(database, feed) for feed in feeds]
+            given = [(task, order(database, kind, task.id, {}, admin.now())) for task in tasks]
+            for task, ordered in given:
+                done = answer(database, ordered) is not None
+                period = f", next poll within {duration(task.when.every_seconds)}" if name == "resume" else ""
+                say_order(as_json, {"id": task.id}, f"feed {task.id}: {said}{period}", done)
 
 
-_simple("suspend", TASK_SUSPEND, "Stop reading a feed; its items are kept.", "suspended")
-_simple("resume", TASK_RESUME, "Read a suspended feed again.", "active")
-_simple("remove", TASK_REMOVE, "Remove a feed; its items are forgotten after a time.", "removed")
+_simple("suspend", TASK_SUSPEND, "Stop reading feeds; their items are kept.", "suspended")
+_simple("resume", TASK_RESUME, "Read suspended feeds again.", "active")
+_simple("remove", TASK_REMOVE, "Remove feeds; their items are forgotten after a time.", "removed")
 
 __all__ = ["SEE_FEEDS", "feed_group"]

@@ -10,11 +10,13 @@ from typing import IO, Any
 import click
 
 from lcc.admin.context import Admin, pass_admin
-from lcc.admin.feeds.values import EVERY, LINKS, feed_url, options_of, when_of
-from lcc.admin.output import json_option
+from lcc.admin.feeds.values import EVERY, LINKS, feed_url, options_of
+from lcc.admin.output import json_option, pages
 from lcc.admin.tasks.orders import tasks_database
 from lcc.commands.errors import Failed
+from lcc.domain.wording import number
 from lcc.feeds.opml import OpmlError, Outline, read_opml, write_opml
+from lcc.insight.task_inputs import feed_period
 from lcc.model.feed_options import FeedOptions, feed_args
 from lcc.model.tasks import JobSpec, Task
 from lcc.storage.database.transactions import Txn
@@ -54,7 +56,7 @@ def import_command(admin: Admin, /, file: IO[bytes], every: int | None, as_json:
                 continue
             seen[url] = "there" if url in there else "added"
         new = [url for url, state in seen.items() if state == "added"]
-        tasks = iter([Task(0, JobSpec(FEED, args=feed_args(url, options)), **when_of(every)) for url in new])
+        tasks = iter([Task(0, JobSpec(FEED, args=feed_args(url, options)), **feed_period(every)) for url in new])
         ids: dict[str, int] = dict(there)
         while some := list(islice(tasks, _ORDERS_AT_ONCE)):
             numbers = database.write(_order_all, some, admin.now())
@@ -65,7 +67,9 @@ def import_command(admin: Admin, /, file: IO[bytes], every: int | None, as_json:
         for url, text in faults:
             click.echo(json.dumps({"url": url, "id": None, "state": "refused", "error": text}))
     else:
-        click.echo(f"{len(new)} feeds added, {len(seen) - len(new)} were there already")
+        there_already = len(seen) - len(new)
+        were = f", {there_already:,} {'was' if there_already == 1 else 'were'} there already" if there_already else ""
+        click.echo(f"{number(len(new), 'feed')} added{were}")
         for _, text in faults:
             click.echo(f"refused: {text}", err=True)
     if faults:
@@ -93,14 +97,9 @@ def export_command(admin: Admin, output: IO[str], as_json: bool) -> None:
 
 
 def _outlines(database: Any) -> Iterator[Outline]:
-    after = 0
-    while True:
-        page = database.interact(tasks_page, after, FEED)
+    for page in pages(lambda after: database.interact(tasks_page, after, FEED), 0, lambda task: task.id, PAGE_ROWS):
         feeds = database.interact(feeds_of, [task.id for task in page])
         for task in page:
             info = json.loads(feeds[task.id].record) if task.id in feeds else {}
             if task.spec.args:
                 yield Outline(task.spec.args[0], info.get("title", ""), info.get("link", ""))
-        if len(page) < PAGE_ROWS:
-            return
-        after = page[-1].id

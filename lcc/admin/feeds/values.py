@@ -13,20 +13,17 @@ from lcc.admin.context import Admin
 from lcc.admin.tasks.orders import tasks_database
 from lcc.admin.values import IDS_SHOWN
 from lcc.commands.errors import Failed
-from lcc.domain.urls import normalise, scheme_of
-from lcc.errors import ConfigError, UrlError
+from lcc.errors import ConfigError
 from lcc.feeds.registry import installed_plugins, plugin_named
+from lcc.insight import task_inputs
+from lcc.insight.task_inputs import EVERY_MAX, FEED_EVERY_MIN, InputError
 from lcc.model.feed_options import ANYWHERE, SAME_HOST, FeedOptions
-from lcc.model.tasks import Task, When
+from lcc.model.tasks import Task
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.tasks.feed_views import FEED, feed_urls, ordered_task
+from lcc.storage.tasks.feed_views import FEED, feed_named, feed_urls, ordered_task
 from lcc.storage.tasks.views import get_task
 
 SEE_FEEDS = "lcc-admin feed list shows all feeds"
-FIRST_SECONDS = 3600
-"""The period of a new feed, until its polls say what is right."""
-LEAST_SECONDS, MOST_SECONDS = 900, 86400
-"""Bounds of the period, where it follows from the polls."""
 
 
 class FeedArgument(click.ParamType[str]):
@@ -78,7 +75,7 @@ def own_option(_context: click.Context, _parameter: click.Parameter, values: tup
     return tuple(found.items())
 
 
-EVERY = click.IntRange(10, 366 * 86400)
+EVERY = click.IntRange(FEED_EVERY_MIN, EVERY_MAX)
 LINKS = click.Choice([SAME_HOST, ANYWHERE])
 
 
@@ -88,24 +85,9 @@ def feed_url(text: str) -> str:
     :raises click.BadParameter: it is none.
     """
     try:
-        url = normalise(text.strip()).partition("#")[0]
-    except UrlError as error:
-        raise click.BadParameter(f"{text[:200]}: {error}", param_hint="URL") from None
-    if scheme_of(url) not in ("http", "https"):
-        raise click.BadParameter(f"{text[:200]}: a feed's URL begins with http:// or https://", param_hint="URL")
-    return url
-
-
-def when_of(every: int | None) -> dict[str, Any]:
-    """The period of a feed, as fields of a task; None: it follows from what its polls find."""
-    if every is None:
-        return {
-            "when": When(every_seconds=FIRST_SECONDS),
-            "auto": True,
-            "least_seconds": LEAST_SECONDS,
-            "most_seconds": MOST_SECONDS,
-        }
-    return {"when": When(every_seconds=every), "auto": False, "least_seconds": 0, "most_seconds": 0}
+        return task_inputs.feed_url(text)
+    except InputError as error:
+        raise click.BadParameter(f"{error}; {error.remedy}", param_hint="URL") from None
 
 
 def options_of(options: FeedOptions, given: dict[str, Any]) -> FeedOptions:
@@ -120,8 +102,8 @@ def find_feed(database: BlockingDatabase, named: str) -> Task:
     """
     number = int(named) if named.isascii() and named.isdigit() and len(named) < 10 else None
     if number is None:
-        number = database.interact(feed_urls).get(feed_url(named))
-        if number is None:
+        number = database.interact(feed_named, feed_url(named))
+        if not number:
             raise Failed(f"no feed has the URL {named[:200]}", SEE_FEEDS)
     task = database.select(get_task, number) or database.select(ordered_task, number)
     if task is None or task.spec.kind != FEED:

@@ -13,16 +13,20 @@ import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import cell
-from lcc.commands.watch import refresh_until_interrupted, watch_option
+from lcc.admin.tasks.orders import tasks_database
+from lcc.commands.watch import clean, refresh_until_interrupted, watch_option
 from lcc.domain.wording import duration, number
 from lcc.errors import entry_for
 from lcc.insight.disks import database_disk
 from lcc.insight.qm_state import Live, delay_text, read_live
+from lcc.insight.task_words import scheduler_lines
 from lcc.model import Delay
 from lcc.storage.database.transactions import Txn
 from lcc.storage.disk.file_system import DISK
 from lcc.storage.disk.spool import spool_room
 from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.tasks.figures import TaskFigures, task_figures
+from lcc.storage.tasks.place import place_of_tasks
 from lcc.storage.views.inspect import delays
 from lcc.storage.views.overview import Overview, overview
 
@@ -37,18 +41,48 @@ LIMIT = 100_000
 @watch_option
 @pass_admin
 def status_command(admin: Admin, as_json: bool, watch: bool, every: float) -> None:
-    """Show the state of queue manager, robots and queue."""
+    """Show the state of queue manager, robots, queue, scheduler and managers."""
 
     def text() -> str:
         live, answer = look(admin)
+        figures = _tasks(admin)
         if as_json:
-            return json.dumps(answer)
-        return "\n".join(f"{name:<13} {line}".rstrip() for name, line in lines(answer, live))
+            return json.dumps(answer | {"tasks": _record(figures, answer["time"])})
+        screen = [*lines(answer, live), *scheduler_lines(figures, answer["time"])]
+        return "\n".join(clean(f"{name:<13} {line}".rstrip()) for name, line in screen)
 
     if watch:
         refresh_until_interrupted(text, every, json_lines=as_json)
     else:
         click.echo(text())
+
+
+def _tasks(admin: Admin) -> TaskFigures:
+    if not place_of_tasks(admin.config).is_there():
+        return TaskFigures()
+    with tasks_database(admin) as database:
+        return database.interact(task_figures, admin.now())
+
+
+def _record(figures: TaskFigures, now: int) -> dict[str, Any]:
+    """For JSON."""
+    record = attrs.asdict(figures, recurse=False)
+    managers = [
+        {
+            "name": each.name,
+            "host": each.host,
+            "state": each.state(now).value,
+            "since_time": each.since(now),
+            "heard_time": each.heard_time,
+            "paused": each.paused,
+            "capacity": each.capacity or None,
+            "running": each.running,
+            "kinds": [limits._asdict() for limits in each.kinds],
+        }
+        for each in figures.managers
+    ]
+    waiting = max(0, figures.open - figures.running)
+    return record | {"alive": figures.is_alive(now), "waiting": waiting, "managers": managers}
 
 
 def look(admin: Admin) -> tuple[Live, dict[str, Any]]:

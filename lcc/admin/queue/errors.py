@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import click
 
 from lcc.admin.context import Admin, check_provider, pass_admin
-from lcc.admin.output import Column, Listing, json_option
+from lcc.admin.output import Column, Listing, json_option, pages
 from lcc.admin.values import PID
 from lcc.commands.progress import counting
 from lcc.errors import entry_for
@@ -55,21 +55,21 @@ def errors_command(admin: Admin, pid: int | None, code: int | None, limit: int |
 
 
 def _errors(database: BlockingDatabase, pid: int, code: int) -> Iterator[dict[str, Any]]:
-    after = (0, 0)
-    while True:
-        page = database.interact(kept_errors, pid, code, after, PAGE_ROWS)
-        for owner, error in page:
-            yield {
-                "pid": owner,
-                "number": error.number,
-                "time": error.time,
-                "code": error.code,
-                "name": entry_for(error.code).name,
-                "source": source_text(error.source),
-                "url": error.url,
-                "text": error.text,
-                "sent": error.sent,
-            }
-        if len(page) < PAGE_ROWS:
-            return
-        after = (page[-1][0], page[-1][1].number)
+    found = pages(
+        lambda after: database.interact(kept_errors, pid, code, after, PAGE_ROWS),
+        (0, 0),
+        lambda row: (row[0], row[1].number),
+        PAGE_ROWS,
+    )
+    for owner, error in chain.from_iterable(found):
+        yield {
+            "pid": owner,
+            "number": error.number,
+            "time": error.time,
+            "code": error.code,
+            "name": entry_for(error.code).name,
+            "source": source_text(error.source),
+            "url": error.url,
+            "text": error.text,
+            "sent": error.sent,
+        }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import attrs
 import click
 
 from lcc.admin.context import Admin, check_provider, pass_admin
-from lcc.admin.output import Column, Listing, json_option
+from lcc.admin.output import Column, Listing, json_option, pages
 from lcc.admin.values import PID, ROWS
 from lcc.commands.progress import counting
 from lcc.insight.records import NOT_BROWSABLE
@@ -64,23 +64,18 @@ def queue_command(admin: Admin, pid: int | None, each_url: bool, limit: int | No
 
 
 def _sets(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any]]:
-    after = (0, FETCH_NOW)
-    while True:
-        page: list[QueueSet] = database.interact(queue_sets, pid, after, PAGE_ROWS)
-        yield from (attrs.asdict(each) | _slot(each.slot) for each in page)
-        if len(page) < PAGE_ROWS:
-            return
-        after = (page[-1].psetid, page[-1].slot)
+    def page(after: tuple[int, int]) -> list[QueueSet]:
+        return database.interact(queue_sets, pid, after, PAGE_ROWS)
+
+    found = pages(page, (0, FETCH_NOW), lambda each: (each.psetid, each.slot), PAGE_ROWS)
+    return (attrs.asdict(each) | _slot(each.slot) for each in chain.from_iterable(found))
 
 
 def _urls(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any]]:
-    after: bytes | None = None
-    while True:
-        page: list[QueueRow] = database.interact(queue_rows, pid, after, PAGE_ROWS)
-        yield from map(_as_record, page)
-        if len(page) < PAGE_ROWS:
-            return
-        after = page[-1].key
+    def page(after: bytes | None) -> list[QueueRow]:
+        return database.interact(queue_rows, pid, after, PAGE_ROWS)
+
+    return map(_as_record, chain.from_iterable(pages(page, None, lambda row: row.key, PAGE_ROWS)))
 
 
 def _slot(slot: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from lcc.admin.setup.configuration import read_sample
 from lcc.commands.errors import Failed
 from lcc.config import DEFAULT_FILE
 from lcc.storage.database.status import database_epoch
+from lcc.storage.tasks.place import place_of_tasks
 
 
 @click.command("init")
@@ -35,6 +36,8 @@ def init_command(admin: Admin) -> None:
         raise Failed(f"cannot create the home folder: {error}", "set home in lcc.toml to another folder") from None
     with admin.database(create=True) as database:
         database.interact(database_epoch)  # the first use makes the tables, or brings them up to date
+    with admin.database_at(place_of_tasks(admin.config)) as database:
+        database.interact(database_epoch)
     click.echo("The database is ready.")
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import click
 
 from lcc.admin.context import Admin, pass_admin
-from lcc.admin.output import Column, Listing, cell, json_option
-from lcc.admin.tasks.orders import answer, order, tasks_database
-from lcc.admin.tasks.tasks import say_order
+from lcc.admin.output import Column, Listing, cell, json_option, pages, say_facts
+from lcc.admin.tasks.orders import answer, order, say_order, tasks_database
 from lcc.admin.tasks.values import (
     ID_MAX,
     JOB_ID,
@@ -23,13 +22,13 @@ from lcc.admin.tasks.values import (
     job_record,
     spec_options,
     words_argument,
-    words_of,
 )
 from lcc.admin.values import ROWS
 from lcc.commands.errors import Failed
 from lcc.commands.progress import counting
 from lcc.commands.watch import clean
 from lcc.domain.wording import duration, utc
+from lcc.insight.task_words import waiting_text, words_of
 from lcc.model.tasks import COMMAND, POLLED_KINDS, Job, JobSpec
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.tasks.orders import JOB_KILL, JOB_RERUN, order_job
@@ -84,13 +83,10 @@ def list_command(
 
 
 def _all(database: BlockingDatabase, task: int, states: Sequence[str], kind: str) -> Iterator[Job]:
-    before = ID_MAX
-    while True:
-        page = database.interact(jobs_page, before, task, states, kind)
-        yield from page
-        if len(page) < PAGE_ROWS:
-            return
-        before = page[-1].id
+    found = pages(
+        lambda before: database.interact(jobs_page, before, task, states, kind), ID_MAX, lambda job: job.id, PAGE_ROWS
+    )
+    return chain.from_iterable(found)
 
 
 def _existing(database: BlockingDatabase, number: int) -> Job:
@@ -126,6 +122,7 @@ def show_command(admin: Admin, /, number: int, as_json: bool) -> None:
         ("attempt", job.attempt or ""),
         ("scheduled", cell(job.scheduled_time, "time")),
         ("due", cell(job.due_time, "time")),
+        ("waits", waiting_text(job, admin.now())),
         ("started", cell(job.started_time, "time")),
         ("ended", cell(job.ended_time, "time")),
         ("took", duration(job.seconds) if job.ended_time else ""),
@@ -135,9 +132,7 @@ def show_command(admin: Admin, /, number: int, as_json: bool) -> None:
         ("signal", job.signal or ""),
         ("message", job.message),
     ]
-    for name, text in lines:
-        if text not in ("", "-"):
-            click.echo(clean(f"{name + ':':<12}{text}"))
+    say_facts(lines)
     for each in log:
         row = each.row
         if row.level == "output":
@@ -183,7 +178,7 @@ def add_command(
         ordered = database.write(order_job, spec, after_seconds, admin.now())
         found = answer(database, ordered)
     number = found["job"] if found else None
-    text = f"job {number}: {words_of(spec)}" if number else f"ordered: {words_of(spec)}"
+    text = f"job {number}: {words_of(spec)}" if number else words_of(spec)
     say_order(as_json, {"id": number}, text, found is not None)
 
 
@@ -198,9 +193,12 @@ def rerun_command(admin: Admin, /, numbers: tuple[int, ...], as_json: bool) -> N
             _existing(database, number)
             found = answer(database, order(database, JOB_RERUN, number, {}, admin.now()))
             new = None if found is None else found.get("job")
-            text = (
-                f"job {number} is tried now" if new in (None, number) else f"job {number} is done again as job {new}"
-            )
+            if found is not None and new is None:
+                text = f"task {found['task']} is polled now"
+            elif new in (None, number):
+                text = f"job {number} is tried now"
+            else:
+                text = f"job {number} is done again as job {new}"
             say_order(as_json, {"id": number, "job": new}, text, found is not None)
 
 

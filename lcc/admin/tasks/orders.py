@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import click
+
 from lcc.admin.context import Admin
 from lcc.commands.errors import Failed
+from lcc.commands.watch import clean
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.tasks.orders import give_order, order_answer
 from lcc.storage.tasks.place import place_of_tasks
 
-SCHEDULER_AWAY = "the scheduler has not answered yet: it does this as soon as it runs (twistd lcc-scheduler)"
+SCHEDULER_AWAY = (
+    "the scheduler has not answered yet: it does this as soon as it runs\n"
+    "Next: lcc-admin status shows whether it runs; systemctl start lcc-role@scheduler starts it"
+)
 _WAIT_SECONDS = 2.0
 _STEP_SECONDS = 0.1
 
@@ -48,3 +55,13 @@ def answer(
             return found
         wait(_STEP_SECONDS)
     return None
+
+
+def say_order(as_json: bool, record: Mapping[str, Any], text: str, done: bool) -> None:
+    """Say what was ordered, and whether it is done."""
+    if as_json:
+        click.echo(json.dumps({**record, "done": done}))
+        return
+    click.echo(clean(text if done else f"ordered: {text}"))
+    if not done:
+        click.echo(SCHEDULER_AWAY, err=True)

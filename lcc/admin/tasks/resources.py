@@ -6,8 +6,7 @@ import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
-from lcc.admin.tasks.orders import answer, order, tasks_database
-from lcc.admin.tasks.tasks import say_order
+from lcc.admin.tasks.orders import answer, order, say_order, tasks_database
 from lcc.admin.tasks.values import RESOURCE
 from lcc.commands.errors import Failed
 from lcc.model.shellwords import shell_command

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import click
 
 from lcc.admin.context import Admin, pass_admin
-from lcc.admin.output import Column, Listing, cell, json_option
-from lcc.admin.tasks.orders import SCHEDULER_AWAY, answer, order, tasks_database
+from lcc.admin.output import Column, Listing, cell, json_option, pages, say_facts
+from lcc.admin.tasks.orders import answer, order, say_order, tasks_database
 from lcc.admin.tasks.values import (
     ID_MAX,
     SEE_TASKS,
@@ -22,15 +22,13 @@ from lcc.admin.tasks.values import (
     task_record,
     when_of,
     when_options,
-    when_text,
     words_argument,
-    words_of,
 )
 from lcc.admin.values import ROWS
 from lcc.commands.errors import Failed
 from lcc.commands.progress import counting
-from lcc.commands.watch import clean
-from lcc.domain.wording import duration
+from lcc.domain.wording import duration, number
+from lcc.insight.task_words import when_text, words_of
 from lcc.model.tasks import COMMAND, JobSpec, Task, TaskState
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.tasks.orders import TASK_REMOVE, TASK_RESUME, TASK_SET, TASK_SUSPEND, order_task
@@ -51,16 +49,6 @@ _COLUMNS = (
 @click.group("task")
 def task_group() -> None:
     """Manage periodic tasks."""
-
-
-def say_order(as_json: bool, record: dict[str, Any], text: str, done: bool) -> None:
-    """Say what was ordered, and whether it is done."""
-    if as_json:
-        click.echo(json.dumps({**record, "done": done}))
-        return
-    click.echo(text)
-    if not done:
-        click.echo(SCHEDULER_AWAY, err=True)
 
 
 @task_group.command("add")
@@ -92,9 +80,9 @@ def add_command(
     state = TaskState.SUSPENDED if suspended else TaskState.ACTIVE
     task = Task(0, spec, when_of(admin, **when), state)
     with tasks_database(admin) as database:
-        number, ordered = database.write(order_task, task, admin.now())
+        task_id, ordered = database.write(order_task, task, admin.now())
         done = answer(database, ordered) is not None
-    say_order(as_json, {"id": number}, f"task {number}: {words_of(spec)}, {when_text(task.when)}", done)
+    say_order(as_json, {"id": task_id}, f"task {task_id}: {words_of(spec)}, {when_text(task.when)}", done)
 
 
 @task_group.command("list")
@@ -112,8 +100,8 @@ def list_command(
     with tasks_database(admin) as database:
         tasks = (
             task
-            for task in _all(database, kind or "")
-            if (not failing or task.failures) and (not suspended or task.state is TaskState.SUSPENDED)
+            for task in _all(database, kind or "", TaskState.SUSPENDED if suspended else None)
+            if not failing or task.failures
         )
         for task in counting("listing", islice(tasks, limit)):
             shown = {"when": when_text(task.when), "words": words_of(task.spec)}
@@ -121,14 +109,11 @@ def list_command(
     listing.end("there are no such tasks" if kind or failing or suspended else "there are no tasks")
 
 
-def _all(database: BlockingDatabase, kind: str) -> Iterator[Task]:
-    after = 0
-    while True:
-        page = database.interact(tasks_page, after, kind)
-        yield from page
-        if len(page) < PAGE_ROWS:
-            return
-        after = page[-1].id
+def _all(database: BlockingDatabase, kind: str, state: TaskState | None) -> Iterator[Task]:
+    found = pages(
+        lambda after: database.interact(tasks_page, after, kind, PAGE_ROWS, state), 0, lambda task: task.id, PAGE_ROWS
+    )
+    return chain.from_iterable(found)
 
 
 def existing_task(database: BlockingDatabase, number: int) -> Task:
@@ -143,14 +128,14 @@ def existing_task(database: BlockingDatabase, number: int) -> Task:
 
 
 @task_group.command("show")
-@click.argument("number", type=TASK_ID, metavar="ID")
+@click.argument("task_id", type=TASK_ID, metavar="ID")
 @json_option
 @pass_admin
-def show_command(admin: Admin, /, number: int, as_json: bool) -> None:
+def show_command(admin: Admin, /, task_id: int, as_json: bool) -> None:
     """Show a task and its latest jobs."""
     with tasks_database(admin) as database:
-        task = existing_task(database, number)
-        jobs = database.interact(jobs_page, ID_MAX, number, (), "", JOBS_SHOWN)
+        task = existing_task(database, task_id)
+        jobs = database.interact(jobs_page, ID_MAX, task_id, (), "", JOBS_SHOWN)
     if as_json:
         click.echo(json.dumps(task_record(task) | {"jobs": [job_record(job) for job in jobs]}))
         return
@@ -170,18 +155,17 @@ def show_command(admin: Admin, /, number: int, as_json: bool) -> None:
         ("message", task.message),
     ]
     if task.since_time is not None:
-        failing = f"for {duration(admin.now() - task.since_time)}, {task.failures} jobs in a row"
-        lines.append(("failing", failing))
+        lines.append(
+            ("failing", f"for {duration(admin.now() - task.since_time)}, {number(task.failures, 'job')} in a row")
+        )
     for job in jobs:
         began = cell(job.started_time or job.scheduled_time, "time")
         lines.append(("job", f"{job.id} {began} {job.state.value} {job.message}"))
-    for name, text in lines:
-        if text not in ("", "-"):
-            click.echo(clean(f"{name + ':':<12}{text}"))
+    say_facts(lines)
 
 
 @task_group.command("set")
-@click.argument("number", type=TASK_ID, metavar="ID")
+@click.argument("task_id", type=TASK_ID, metavar="ID")
 @when_options
 @spec_options
 @click.option("--anywhere", is_flag=True, help="It may run on any host.")
@@ -193,7 +177,7 @@ def show_command(admin: Admin, /, number: int, as_json: bool) -> None:
 def set_command(
     admin: Admin,
     /,
-    number: int,
+    task_id: int,
     words: tuple[str, ...],
     kind: str | None,
     resource: str | None,
@@ -206,7 +190,7 @@ def set_command(
 ) -> None:
     """Change a task.  A new period counts from its last start."""
     with tasks_database(admin) as database:
-        task = existing_task(database, number)
+        task = existing_task(database, task_id)
         body: dict[str, Any] = {}
         if any(when[name] is not None for name in ("every", "at", "cron")):
             new = when_of(admin, **when)
@@ -236,9 +220,9 @@ def set_command(
             body["spec"] = spec
         if not body:
             raise Failed("nothing to change was given", "lcc-admin task set --help names the options")
-        ordered = order(database, TASK_SET, number, body, admin.now())
+        ordered = order(database, TASK_SET, task_id, body, admin.now())
         done = answer(database, ordered) is not None
-    say_order(as_json, {"id": number}, f"task {number} is changed", done)
+    say_order(as_json, {"id": task_id}, f"task {task_id} is changed", done)
 
 
 def _simple(name: str, kind: str, text: str, doc: str) -> None:
@@ -248,12 +232,12 @@ def _simple(name: str, kind: str, text: str, doc: str) -> None:
     @pass_admin
     def command(admin: Admin, /, numbers: tuple[int, ...], as_json: bool) -> None:
         with tasks_database(admin) as database:
-            for number in numbers:
-                existing_task(database, number)
-            given = [(number, order(database, kind, number, {}, admin.now())) for number in numbers]
-            for number, ordered in given:
+            for task_id in numbers:
+                existing_task(database, task_id)
+            given = [(each, order(database, kind, each, {}, admin.now())) for each in numbers]
+            for task_id, ordered in given:
                 done = answer(database, ordered) is not None
-                say_order(as_json, {"id": number}, f"task {number} {text}", done)
+                say_order(as_json, {"id": task_id}, f"task {task_id} {text}", done)
 
 
 _simple("suspend", TASK_SUSPEND, "is suspended", "Suspend tasks; what runs goes on.")

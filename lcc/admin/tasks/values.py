@@ -12,14 +12,11 @@ from click.shell_completion import CompletionItem
 from lcc.admin.context import Admin
 from lcc.admin.tasks.orders import tasks_database
 from lcc.commands.errors import Failed
-from lcc.domain.due import EVERY_SECONDS_MAX, check_when
 from lcc.domain.job_hosts import check_rules
-from lcc.model.shellwords import shell_command
+from lcc.insight.task_inputs import EVERY_MAX, InputError, check_name, checked_command, checked_when
+from lcc.insight.task_words import words_of
 from lcc.model.tasks import (
-    ARGUMENTS_BYTES_MAX,
     COMMAND,
-    NAME_CHARS_MAX,
-    POLLED_KINDS,
     Job,
     JobSpec,
     JobState,
@@ -27,14 +24,12 @@ from lcc.model.tasks import (
     When,
 )
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.tasks.rows import write_list
 from lcc.storage.tasks.views import jobs_page, resources, tasks_page
 
 SEE_TASKS = "lcc-admin task list shows all tasks"
 SEE_JOBS = "lcc-admin job list shows jobs; those that ended are kept for a time ([scheduler] jobs_kept)"
 ID_MAX = 2**62
 _SHOWN = 100
-_WORDS_SHOWN = 60
 
 
 class _Id(click.IntRange):
@@ -72,7 +67,7 @@ def _jobs(database: BlockingDatabase) -> list[tuple[int, str]]:
 TASK_ID = _Id(_tasks)
 JOB_ID = _Id(_jobs)
 STATE = click.Choice([state.value for state in JobState])
-EVERY = click.IntRange(1, EVERY_SECONDS_MAX)
+EVERY = click.IntRange(1, EVERY_MAX)
 
 
 class ResourceName(click.ParamType[str]):
@@ -102,9 +97,10 @@ RESOURCE = ResourceName()
 
 
 def _name(value: str) -> str:
-    if not value.strip() or not value.isprintable() or len(value) > NAME_CHARS_MAX:
-        raise click.BadParameter(f"{value[:40]!r} is not 1 to {NAME_CHARS_MAX} printable characters")
-    return value
+    try:
+        return check_name(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _name_callback(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
@@ -157,12 +153,10 @@ def when_of(admin: Admin, every: int | None, at: str | None, cron: str | None, t
     :raises Failed: never, or that makes no sense.
     """
     zone = admin.config.timezone if timezone is None else timezone
-    when = When(every or 0, at or "", cron or "", zone if at or cron else "")
     try:
-        check_when(when, admin.now())
-    except ValueError as error:
+        return checked_when(When(every or 0, at or "", cron or "", zone if at or cron else ""), admin.now())
+    except InputError as error:
         raise Failed(str(error), "give one of --every SECONDS, --at HH:MM[:SS] and --cron LINE") from None
-    return when
 
 
 def command_of(kind: str, words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
@@ -170,39 +164,10 @@ def command_of(kind: str, words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]
 
     :raises Failed: that cannot be one.
     """
-    how = "give the name of an executable of the managers' worker folders behind --"
-    if kind in POLLED_KINDS:
-        command, args = "", words
-        if not words:
-            raise Failed(f"a task of the kind {kind} needs a URL", "give it behind --")
-    else:
-        if not words:
-            raise Failed("no command was given", how)
-        command, args = words[0], words[1:]
-        if "/" in command or command.startswith(("-", ".")) or not command.isprintable():
-            raise Failed(f"{command!r} is no name of an executable", how)
-        _name(command)
     try:
-        size = len(write_list(args).encode())
-    except UnicodeEncodeError:
-        raise Failed("an argument is not UTF-8", "encode it") from None
-    if size > ARGUMENTS_BYTES_MAX or any("\0" in each for each in args):
-        raise Failed(f"the arguments take {size} bytes", f"{ARGUMENTS_BYTES_MAX} are allowed; pass a file instead")
-    return command, args
-
-
-def words_of(spec: JobSpec) -> str:
-    """What is run, as a shell would have it."""
-    text = shell_command(*((spec.command,) if spec.command else (f"{spec.kind}:",)), *spec.args)
-    return text if len(text) <= _WORDS_SHOWN else f"{text[: _WORDS_SHOWN - 1]}…"
-
-
-def when_text(when: When) -> str:
-    """When, for people."""
-    if when.every_seconds:
-        return f"every {when.every_seconds} s"
-    zone = f" {when.timezone or 'UTC'}"
-    return f"at {when.at}{zone}" if when.at else f"cron {when.cron}{zone}"
+        return checked_command(kind, words)
+    except InputError as error:
+        raise Failed(str(error), f"{error.remedy} (behind --)") from None
 
 
 def spec_record(spec: JobSpec) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 
 -- The numbers of the scheduler (run: of the one that may write), of jobs and of notices.
 CREATE TABLE IF NOT EXISTS schedulerfence (
-    name VARCHAR(255) NOT NULL,                 -- run, fence, job, notice; open: jobs that are
+    name VARCHAR(255) NOT NULL,                 -- run, fence, job, notice; open: jobs that are; heard: when the scheduler lived last
     value BIGINT NOT NULL,
     PRIMARY KEY (name)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
-INSERT IGNORE INTO schedulerfence (name, value) VALUES ('run', 0), ('fence', 0), ('job', 0), ('notice', 0), ('open', 0);
+INSERT IGNORE INTO schedulerfence (name, value) VALUES ('run', 0), ('fence', 0), ('job', 0), ('notice', 0), ('open', 0), ('heard', 0);
 
 -- Periodic tasks (seed 003).  Written by the scheduler only, as all of these but taskorders.
 CREATE TABLE IF NOT EXISTS tasks (
@@ -43,7 +43,10 @@ CREATE TABLE IF NOT EXISTS tasks (
     seen BIGINT NOT NULL DEFAULT 0,             -- polled kinds: change number of the content that its workers have got
     PRIMARY KEY (id),
     KEY tasks_due (polled, due_time, id),
-    KEY tasks_urlkey (urlkey)
+    KEY tasks_urlkey (urlkey),
+    KEY tasks_kind (kind, id),
+    KEY tasks_state (state, id),
+    KEY tasks_since (since_time, id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- One-time activities.  Those that ended are kept for a time (scheduler.jobs_kept).

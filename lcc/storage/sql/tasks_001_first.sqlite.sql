@@ -4,11 +4,11 @@
 
 -- The numbers of the scheduler (run: of the one that may write), of jobs and of notices.
 CREATE TABLE schedulerfence (
-    name TEXT NOT NULL,                         -- run, fence, job, notice; open: jobs that are
+    name TEXT NOT NULL,                         -- run, fence, job, notice; open: jobs that are; heard: when the scheduler lived last
     value INTEGER NOT NULL,
     PRIMARY KEY (name)
 ) WITHOUT ROWID;
-INSERT INTO schedulerfence (name, value) VALUES ('run', 0), ('fence', 0), ('job', 0), ('notice', 0), ('open', 0);
+INSERT INTO schedulerfence (name, value) VALUES ('run', 0), ('fence', 0), ('job', 0), ('notice', 0), ('open', 0), ('heard', 0);
 
 -- Periodic tasks (seed 003).  Written by the scheduler only, as all of these but taskorders.
 CREATE TABLE tasks (
@@ -45,6 +45,9 @@ CREATE TABLE tasks (
 );
 CREATE INDEX tasks_due ON tasks (polled, due_time, id);
 CREATE INDEX tasks_urlkey ON tasks (urlkey);
+CREATE INDEX tasks_kind ON tasks (kind, id);
+CREATE INDEX tasks_state ON tasks (state, id);
+CREATE INDEX tasks_since ON tasks (since_time, id);
 
 -- One-time activities.  Those that ended are kept for a time (scheduler.jobs_kept).
 CREATE TABLE jobs (

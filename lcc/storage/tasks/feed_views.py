@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from lcc.model.tasks import Task
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.orders import TASK_ADD, read_task_body
+from lcc.storage.tasks.rows import write_list
 from lcc.storage.tasks.views import PAGE_ROWS
 
 FEED = "feed"
@@ -26,6 +27,14 @@ def feed_urls(txn: Txn) -> dict[str, int]:
         if len(rows) < PAGE_ROWS:
             return {**dict(_ordered(txn)), **found}
         after = rows[-1][0]
+
+
+def feed_named(txn: Txn, url: str) -> int:
+    """The id of the feed with this URL; 0: there is none."""
+    begin = write_list([url])[:-1]
+    sql = "SELECT id FROM tasks WHERE kind = ? AND (args = ? OR SUBSTR(args, 1, ?) = ?) ORDER BY id LIMIT 1"
+    found = txn.value(sql, [FEED, f"{begin}]", len(begin) + 1, f"{begin},"], default=0)
+    return int(found) or dict(_ordered(txn)).get(url, 0)
 
 
 def _ordered(txn: Txn) -> Iterator[tuple[str, int]]:

@@ -45,7 +45,7 @@ def managers(txn: Txn) -> list[ManagerStatus]:
 def save_managers(
     write: TaskWrite, changed: Sequence[ManagerStatus], heard: Sequence[str], kept_seconds: int
 ) -> None:
-    """Write what has become of managers.
+    """Write what has become of managers, and that the scheduler itself is heard of.
 
     :param heard: names of those that are connected, and were heard of just now.
     :param kept_seconds: how long the row of one that is down is kept after it was heard of last.
@@ -58,6 +58,7 @@ def save_managers(
         for each in changed
     ]
     _MANAGERS.upsert(write.txn, rows, _UPDATED)
+    write.heard()
     write.txn.execute_in("UPDATE managers SET heard_time = ? WHERE name IN ({in})", list(heard), [write.now])
     sql = "DELETE FROM managers WHERE down_time IS NOT NULL AND heard_time <= ?"
     write.txn.execute(sql, [write.now - kept_seconds])

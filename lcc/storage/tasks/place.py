@@ -20,6 +20,10 @@ class Place(NamedTuple):
     home: Path
     series: str
 
+    def is_there(self) -> bool:
+        """Whether there is a file, if it is one; who only looks does not make it, for it would be theirs."""
+        return self.series == MAIN or Path(self.url.removeprefix("sqlite:")).exists()
+
 
 def place_of_tasks(config: Config) -> Place:
     """Where they are.

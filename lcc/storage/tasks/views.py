@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lcc.model.tasks import Job, LogRow, Resource, Task
+from lcc.model.tasks import Job, LogRow, Resource, Task, TaskState
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.rows import JOBS, TASKS, job_of, task_of
 
@@ -44,14 +44,37 @@ def get_task(txn: Txn, number: int) -> Task | None:
     return None if row is None else task_of(row)
 
 
-def tasks_page(txn: Txn, after: int = 0, kind: str = "", limit: int = PAGE_ROWS) -> list[Task]:
+def tasks_page(
+    txn: Txn, after: int = 0, kind: str = "", limit: int = PAGE_ROWS, state: TaskState | None = None
+) -> list[Task]:
     """Tasks with greater ids, in order.
 
     :param kind: only of this one; empty: of all.
+    :param state: only in this one; None: in any.
     """
-    condition, values = ("AND kind = ?", [after, kind]) if kind else ("", [after])
-    sql = f"{TASKS.select} WHERE id > ? {condition} ORDER BY id LIMIT ?"
-    return [task_of(row) for row in txn.query(sql, [*values, limit])]
+    conditions: list[str] = ["id > ?"]
+    given: list[object] = [after]
+    if kind:
+        conditions.append("kind = ?")
+        given.append(kind)
+    if state is not None:
+        conditions.append("state = ?")
+        given.append(state.value)
+    sql = f"{TASKS.select} WHERE {' AND '.join(conditions)} ORDER BY id LIMIT ?"
+    return [task_of(row) for row in txn.query(sql, [*given, limit])]
+
+
+def failing_tasks(txn: Txn, after: tuple[int, int] = (0, 0), limit: int = PAGE_ROWS) -> list[Task]:
+    """Tasks whose last job failed, those first that fail for longest.
+
+    :param after: since when the one before fails, and its id.
+    """
+    since, number = after
+    select = f"{TASKS.select} WHERE since_time"
+    rows = txn.query(f"{select} = ? AND id > ? ORDER BY id LIMIT ?", [since, number, limit])
+    if len(rows) < limit:
+        rows += txn.query(f"{select} > ? ORDER BY since_time, id LIMIT ?", [since, limit - len(rows)])
+    return [task_of(row) for row in rows]
 
 
 def get_job(txn: Txn, number: int) -> Job | None:

@@ -49,6 +49,10 @@ class TaskWrite:
         """A counter."""
         return self._counters[counter]
 
+    def heard(self) -> None:
+        """The scheduler lives: others see when it was heard of last."""
+        self._counters["heard"] = self.now
+
     def opened(self, jobs: int) -> None:
         """There are so many more (or fewer) open jobs."""
         self._counters["open"] += jobs
@@ -75,7 +79,7 @@ class TaskWrite:
     def save(self) -> None:
         """Write what has changed."""
         for name, value in self._counters.items():
-            if value != self._before[name] and name != "fence":
+            if value != self._before.get(name) and name != "fence":
                 self.txn.execute("UPDATE schedulerfence SET value = ? WHERE name = ?", [value, name])
         self._save_counts()
         self._save_logs()

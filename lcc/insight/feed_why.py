@@ -1,16 +1,16 @@
-"""What a feed waits for, and what became of its last poll: the record, and its words."""
+"""Feeds as commands and the monitor show them: records; what one waits for, and what became of its last poll."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
-from lcc.admin.context import Admin
-from lcc.domain.wording import duration, utc
-from lcc.insight.why import explain
+from lcc.domain.wording import duration, number, utc
 from lcc.insight.why_words import say
+from lcc.model.feed_options import FeedOptions, read_feed_args
 from lcc.model.tasks import Job, JobState, Task, TaskState
-from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.item_views import StoredFeed, count_items, feeds_of
 from lcc.storage.tasks.views import job_log, jobs_page
 
@@ -18,10 +18,47 @@ _LATEST = 2**62
 _LOG_ROWS = 50
 
 
-def why_record(admin: Admin, tasks: BlockingDatabase, database: BlockingDatabase, task: Task) -> dict[str, Any]:
-    """All that is known of a feed."""
-    jobs = tasks.interact(jobs_page, _LATEST, task.id, (), "", 1)
-    feed = tasks.interact(feeds_of, [task.id]).get(task.id)
+def feed_record(task: Task, feed: StoredFeed | None) -> dict[str, Any]:
+    """What there is to know of a feed, for JSON."""
+    try:
+        url, options = read_feed_args(task.spec.args)
+    except ValueError:
+        url, options = " ".join(task.spec.args), FeedOptions()
+    info = json.loads(feed.record) if feed else {}
+    return {
+        "id": task.id,
+        "url": url,
+        "title": info.get("title", ""),
+        "kind": info.get("kind", ""),
+        "state": task.state.value,
+        "every_seconds": task.when.every_seconds,
+        "auto": task.auto,
+        "least_seconds": task.least_seconds,
+        "most_seconds": task.most_seconds,
+        "plugin": options.plugin,
+        "full_content": options.full_content,
+        "links": options.links,
+        "allow_private": options.allow_private,
+        "options": dict(options.own),
+        "created_time": task.created_time,
+        "due_time": task.due_time,
+        "started_time": task.started_time,
+        "ended_time": task.ended_time,
+        "last_state": None if task.last_state is None else task.last_state.value,
+        "failures": task.failures,
+        "since_time": task.since_time,
+        "message": task.message,
+        "read_time": feed.read_time if feed else None,
+        "changed_time": (feed.changed_time or None) if feed else None,
+        "identity": feed.policy if feed else "",
+    }
+
+
+def feed_facts(txn: Txn, task: Task) -> dict[str, Any]:
+    """What a feed waits for, and what became of its last poll; ``page``, what the cache says of its document
+    (:func:`lcc.insight.why.explain`), is for the caller to add."""
+    jobs = jobs_page(txn, _LATEST, task.id, (), "", 1)
+    feed = feeds_of(txn, [task.id]).get(task.id)
     url = task.spec.args[0] if task.spec.args else ""
     return {
         "id": task.id,
@@ -34,9 +71,8 @@ def why_record(admin: Admin, tasks: BlockingDatabase, database: BlockingDatabase
         "since_time": task.since_time,
         "message": task.message,
         **_read(feed),
-        "items": tasks.interact(count_items, task.id),
-        "job": _job(tasks, jobs[0]) if jobs else None,
-        "page": database.interact(explain, admin.config, admin.now(), url),
+        "items": count_items(txn, task.id),
+        "job": _job(txn, jobs[0]) if jobs else None,
     }
 
 
@@ -46,8 +82,8 @@ def _read(feed: StoredFeed | None) -> dict[str, Any]:
     return {"read_time": feed.read_time, "changed_time": feed.changed_time or None}
 
 
-def _job(tasks: BlockingDatabase, job: Job) -> dict[str, Any]:
-    log = tasks.interact(job_log, job.id, _LOG_ROWS)
+def _job(txn: Txn, job: Job) -> dict[str, Any]:
+    log = job_log(txn, job.id, _LOG_ROWS)
     return {
         "id": job.id,
         "state": job.state.value,
@@ -90,11 +126,16 @@ def _task(record: dict[str, Any], now: int) -> Iterator[str]:
         yield f"next poll in {duration(record['due_time'] - now)}"
     if record["failures"]:
         since = f" since {utc(record['since_time'])}" if record["since_time"] else ""
-        yield f"failed {record['failures']} times in a row{since}: {record['message']}"
+        yield f"failed {_times(record['failures'])}{since}: {record['message']}"
     if record["read_time"]:
         changed = record["changed_time"]
         news = f"{duration(now - changed)} ago" if changed else "never"
-        yield f"read {duration(now - record['read_time'])} ago; new or changed items: {news}; {record['items']} items"
+        items = number(record["items"], "item")
+        yield f"read {duration(now - record['read_time'])} ago; new or changed items: {news}; {items}"
+
+
+def _times(failures: int) -> str:
+    return "once" if failures == 1 else f"{failures} times in a row"
 
 
 def _last_job(job: dict[str, Any], now: int) -> Iterator[str]:
