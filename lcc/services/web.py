@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import attrs
 from twisted.application.service import MultiService, Service
@@ -21,7 +22,9 @@ from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
-from lcc.storage.database.database import DatabaseService
+from lcc.storage.database.database import Database, DatabaseService
+from lcc.storage.database.migrations import MAIN
+from lcc.storage.tasks.place import place_of_tasks
 from lcc.transport.certificates import Credentials
 from lcc.transport.http_client import HttpClient, is_address
 from lcc.transport.links import PortService
@@ -77,17 +80,21 @@ def build(config: Config, environment: Environment) -> RoleService:
     patience = attrs.evolve(
         config.database, retries=RETRIES, query_timeout=settings.query_timeout + STATEMENT_SECONDS
     )
-    database = environment.database(
-        config.database.url,
-        config.home,
-        reactor,
-        patience,
-        random=environment.chance,
-        read_seconds=settings.query_timeout,
-    )
+
+    def opened(url: str, home: Path, series: str) -> Database:
+        limit = settings.query_timeout
+        return environment.database(
+            url, home, reactor, patience, random=environment.chance, series=series, read_seconds=limit
+        )
+
+    database = opened(config.database.url, config.home, MAIN)
+    place = place_of_tasks(config)
+    # A file of their own, or tables among the others.
+    tasks = opened(*place) if place.series != MAIN else database
     monitor = Monitor(
         config,
         database,
+        tasks,
         reactor,
         environment.now,
         lambda: database_disk(config, environment.disk),
@@ -106,6 +113,7 @@ def build(config: Config, environment: Environment) -> RoleService:
     for service in (
         HomeService(config.home, environment.disk),
         DatabaseService(database),
+        *([DatabaseService(tasks, "tasks")] if tasks is not database else []),
         _Watching(monitor),
         PortService(
             reactor,

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from lcc.insight.evidence import Evidence
 from lcc.insight.qm_state import Live
 from lcc.insight.verdict import Level, Troubles, judge, sentence
+from lcc.model.tasks import ManagerStatus
 from lcc.roles.web.plots import HEIGHT, WIDTH, mask, nice, plot, short, size
 from lcc.roles.web.samples import DAY_POINTS, RECENT_POINTS, STALE_SECONDS, Samples, binned
+from lcc.storage.tasks.figures import TaskFigures
 from lcc.storage.views.failures import FailureGroup, Failures
 from tests.support.qm_state import STATE
 
@@ -218,3 +220,27 @@ def test_the_sentence() -> None:
     assert sentence((note,), True) == "All is well; 1 note."
     assert sentence((bad, note), True) == f"{bad.what}."
     assert sentence((bad, bad, bad), True) == f"{bad.what} (and 2 more problems)."
+
+
+FINE = TaskFigures(run=1, heard_time=1000, has_tasks=True)
+UP = ManagerStatus("m", "h", "r", 1, 1, 1000)
+
+
+@pytest.mark.parametrize(
+    ("figures", "key", "level"),
+    [
+        (TaskFigures(), "", Level.NOTE),
+        (FINE, "", Level.NOTE),
+        (attrs.evolve(FINE, heard_time=900), "scheduler", Level.BAD),
+        (attrs.evolve(FINE, heard_time=900, has_tasks=False), "", Level.NOTE),
+        (attrs.evolve(FINE, open=2), "no-manager", Level.BAD),
+        (attrs.evolve(FINE, open=2, managers=(UP,)), "", Level.NOTE),
+        (attrs.evolve(FINE, managers=(attrs.evolve(UP, down_time=990),)), "manager-m", Level.WARNING),
+        (attrs.evolve(FINE, managers=(attrs.evolve(UP, paused="why"),)), "manager-paused-m", Level.NOTE),
+        (attrs.evolve(FINE, lost_today=1), "jobs-lost", Level.NOTE),
+        (attrs.evolve(FINE, failing=1), "tasks-failing", Level.NOTE),
+    ],
+)
+def test_what_the_scheduler_says(figures: TaskFigures, key: str, level: Level) -> None:
+    found = judge(Evidence(now=1000.0, tasks=figures))
+    assert [(each.key, each.level) for each in found] == ([(key, level)] if key else [])

@@ -31,6 +31,7 @@ from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.web_users import WebUser, get_web_user, list_web_users
 from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.tasks.figures import TaskFigures, task_figures
 from lcc.storage.views.inspect import queued_urls
 
 _log = Logger()
@@ -55,6 +56,7 @@ class Counters:
 class Monitor:
     """The engine of the web monitor.
 
+    :param tasks: where the tables of tasks are.
     :param now: seconds since 1970.
     :param disk_trouble: why the disk of a SQLite file is nearly full; empty: it is not.
     :param keep: makes what keeps these over a restart.
@@ -62,6 +64,7 @@ class Monitor:
     :param token: gives 16 hexadecimal digits that nobody can guess.
     :param in_thread: calls a function that takes long.
     :ivar fetching: URLs that are being fetched, by their keys in hexadecimal; those that are for longest.
+    :ivar figures: of the scheduler; None: not known yet.
     :ivar looks: how often the figures were read: the number of what is shown.
     """
 
@@ -69,6 +72,7 @@ class Monitor:
         self,
         config: Config,
         database: Database,
+        tasks: Database,
         clock: Any,
         now: Callable[[], float],
         disk_trouble: Callable[[], str],
@@ -80,6 +84,7 @@ class Monitor:
         self.config = config
         self.settings = config.web
         self.database = database
+        self.tasks = tasks
         self.now = now
         self.clock = clock
         self.samples = Samples()
@@ -88,6 +93,7 @@ class Monitor:
         self.live: Live | None = None
         self.fetching: dict[str, str] = {}
         self.summary: Summary | None = None
+        self.figures: TaskFigures | None = None
         self.troubles: tuple[Trouble, ...] = ()
         self.database_trouble = ""
         self.counters = Counters()
@@ -167,6 +173,8 @@ class Monitor:
             self.live = live
             self.samples.add(live.state)
             self.members.update(live)
+            self.figures = await self.tasks.interact(task_figures, self.now())
+            self.members.update_managers(each.name for each in self.figures.managers if each.down_time is not None)
             if self.clock.seconds() >= self._summary_due:
                 await self._summarise()
             self.database_trouble = ""
@@ -209,6 +217,8 @@ class Monitor:
             away=self.members.away(now),
             taken_away=self.members.machines_taken_away,
             processes=self.processes.health,
+            tasks=None if self.database_trouble else self.figures,
+            managers_dismissed=self.members.managers_dismissed,
         )
         self.troubles = self._known.update(judge(known), now)
 

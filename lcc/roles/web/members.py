@@ -7,12 +7,12 @@ away.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
 
-from lcc.insight.evidence import MACHINE, ROBOT, UNS, Disconnected
+from lcc.insight.evidence import MACHINE, MANAGER, ROBOT, UNS, Disconnected
 from lcc.insight.qm_state import Live
 
 GRACE_SECONDS = 10.0
@@ -39,11 +39,23 @@ class Members:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], _Member] = {}
         self._taken_away: set[tuple[str, str]] = set()
+        self._managers_down: frozenset[str] = frozenset()
+
+    @property
+    def managers_dismissed(self) -> frozenset[str]:
+        """Managers that are down, and were taken away."""
+        return frozenset(name for kind, name in self._taken_away if kind == MANAGER)
+
+    def update_managers(self, down: Iterable[str]) -> None:
+        """Which managers are not connected, as the scheduler says; one that is back, or forgotten, is no longer
+        dismissed."""
+        self._managers_down = frozenset(down)
+        self._taken_away = {key for key in self._taken_away if key[0] != MANAGER or key[1] in self._managers_down}
 
     @property
     def machines_taken_away(self) -> frozenset[str]:
         """Machines that the queue manager may still tell of."""
-        return frozenset(name for _, name in self._taken_away)
+        return frozenset(name for kind, name in self._taken_away if kind == MACHINE)
 
     def update(self, live: Live) -> None:
         """What the queue manager says; one that is not running says nothing of others."""
@@ -94,6 +106,11 @@ class Members:
         :param kind: :data:`ROBOT`: all robots that are missed of the machine ``name``.
         :returns: whether anybody was missed.
         """
+        if kind == MANAGER:
+            if name not in self._managers_down:
+                return False
+            self._taken_away.add((kind, name))
+            return True
         gone = [
             key
             for key, member in self._known.items()

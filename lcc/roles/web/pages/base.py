@@ -17,6 +17,7 @@ from lcc.config import Config
 from lcc.domain.wording import duration, number, utc
 from lcc.errors import StoreUnavailable, entry_for
 from lcc.insight.qm_state import delay_text
+from lcc.insight.task_words import jobs_text, manager_text, scheduler_text, waiting_text, when_text, words_of
 from lcc.insight.verdict import Level
 from lcc.roles.web.accounts import Session
 from lcc.roles.web.engine import Monitor
@@ -211,10 +212,22 @@ def known_hosts(config: Config) -> frozenset[str]:
     return frozenset({"localhost", *(host.lower() for host in settings.hosts), *([named] if named else [])})
 
 
+def printable(text: str, chars: int = 0) -> str:
+    """A peer's text for people: what cannot be printed, or would turn the text around, is replaced.
+
+    :param chars: cut to so many; 0: it is not cut.
+    """
+    cut = text if not chars or len(text) <= chars else f"{text[: chars - 1]}…"
+    return "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in cut)
+
+
 def _templates(monitor: Monitor) -> Environment:
     environment = html_templates("lcc.roles.web.pages")
     ago: Callable[[float], str] = lambda time: f"{duration(monitor.now() - time)} ago"  # noqa: E731
     environment.filters.update(
+        printable=printable,
+        job_words=words_of,
+        when=when_text,
         short=short,
         size=size,
         utc=lambda time: f"{utc(time)} UTC",
@@ -226,5 +239,12 @@ def _templates(monitor: Monitor) -> Environment:
         url=lambda text: quote(text, safe=""),
         delay=lambda delay: delay_text(delay, monitor.now()),
     )
-    environment.globals.update(entry_for=entry_for, Level=Level)
+    environment.globals.update(
+        entry_for=entry_for,
+        Level=Level,
+        manager_text=manager_text,
+        scheduler_text=scheduler_text,
+        jobs_text=jobs_text,
+        waiting_text=waiting_text,
+    )
     return environment

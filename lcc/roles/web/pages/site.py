@@ -12,9 +12,12 @@ from lcc.roles.web.engine import Monitor
 from lcc.roles.web.pages.base import Front, MonitorPage, NoPage
 from lcc.roles.web.pages.errors import ErrorsPage, RetryPage, UrlPage
 from lcc.roles.web.pages.events import LivePage
+from lcc.roles.web.pages.feeds import FeedPage, FeedsPage
+from lcc.roles.web.pages.jobs import JobPage, JobsPage, StatisticsPage
 from lcc.roles.web.pages.login import LoginPage, LogoutPage
 from lcc.roles.web.pages.overview import MachinesPage, OverviewPage, TakenAwayPage
 from lcc.roles.web.pages.providers import ProviderPage, ProvidersPage, SearchPage
+from lcc.roles.web.pages.tasks import AddTaskPage, TaskPage, TasksPage
 from lcc.transport.http_replies import reply
 from lcc.transport.http_security import FormGuard, set_page_headers
 from lcc.transport.http_server import BodyRequest, GuardedSite
@@ -76,6 +79,14 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
         "errors": ErrorsPage(front),
         "retry": RetryPage(front),
         "url": UrlPage(front),
+        "feeds": FeedsPage(front),
+        "feed": FeedPage(front),
+        "tasks": TasksPage(front),
+        "task": TaskPage(front),
+        "task-add": AddTaskPage(front),
+        "jobs": JobsPage(front),
+        "job": JobPage(front),
+        "statistics": StatisticsPage(front),
         "live": LivePage(front),
         "login": LoginPage(front),
         "logout": LogoutPage(front),
