@@ -26,7 +26,6 @@ from .test_plans import ExplainingSqlite
 
 TURNED = "\u202egpj.exe"
 """Begins with what turns the text after it around."""
-pytestmark = sqlite_only
 
 
 @pytest.fixture
@@ -69,6 +68,7 @@ async def filled(browser: Browser, path: str, **fields: str) -> Reply:
     return await browser.get(reply.headers["location"]) if reply.status == 303 else reply
 
 
+@sqlite_only
 @pytest_twisted.ensureDeferred
 async def test_a_task_is_added_and_changed(watch: Watch, scheduled: Tasks) -> None:
     await watch.look()
@@ -145,6 +145,7 @@ async def test_lists_and_pages(watch: Watch, scheduled: Tasks) -> None:
     check_page(await browser.get("/statistics?days=0x1"), 400)
 
 
+@sqlite_only
 @pytest_twisted.ensureDeferred
 async def test_a_job_is_tried_again_and_killed(watch: Watch, scheduled: Tasks) -> None:
     browser = await watch.visitor()
@@ -171,6 +172,7 @@ async def test_a_job_is_tried_again_and_killed(watch: Watch, scheduled: Tasks) -
     check_page(await browser.get("/job/77"), 404)
 
 
+@sqlite_only
 @pytest_twisted.ensureDeferred
 async def test_feeds(watch: Watch, scheduled: Tasks) -> None:
     browser = await watch.visitor()
@@ -204,6 +206,7 @@ async def test_feeds(watch: Watch, scheduled: Tasks) -> None:
     check_page(await browser.get("/feed/1"), 404)
 
 
+@sqlite_only
 @pytest_twisted.ensureDeferred
 async def test_hostile_texts_are_texts(watch: Watch, scheduled: Tasks) -> None:
     browser = await watch.visitor()
@@ -226,6 +229,7 @@ async def test_hostile_texts_are_texts(watch: Watch, scheduled: Tasks) -> None:
         assert not reply.page.xpath("//script[not(@src)] | //b"), path
 
 
+@sqlite_only
 @pytest_twisted.ensureDeferred
 async def test_onlookers_and_other_sites_order_nothing(watch: Watch, scheduled: Tasks) -> None:
     watch.add_user("guest", operates=False)
@@ -244,6 +248,7 @@ async def test_onlookers_and_other_sites_order_nothing(watch: Watch, scheduled: 
     assert scheduled.database.query("SELECT COUNT(*) FROM taskorders WHERE done_time IS NULL") == [(0,)]
 
 
+@sqlite_only
 @pytest_twisted.ensureDeferred
 async def test_managers_and_what_is_wrong(watch: Watch, scheduled: Tasks) -> None:
     now = now_of(watch)
@@ -264,6 +269,7 @@ async def test_managers_and_what_is_wrong(watch: Watch, scheduled: Tasks) -> Non
     assert watch.monitor.members.managers_dismissed == set()  # missed again, should it go again
 
 
+@sqlite_only
 def test_pages_walk_along_indexes(scheduled: Tasks) -> None:
     """However many tasks and jobs there are."""
     questions: dict[str, Any] = {
