@@ -221,11 +221,12 @@ def build(config: Config, environment: Environment) -> RoleService:
     client = ContentClient(reactor, address, certificates=certificate_files(config, "manager"))
     workers = Workers(reactor, lambda: lock.descriptor, environment.in_thread, BUILTIN)
     simulated = None if environment.starter is None else environment.starter(config)
+    starter = simulated or workers
     engine = Manager(
         settings,
         kinds,
-        simulated or workers,
-        Contents(client, disk, lambda: workers.scratch, settings.content_bytes, environment.in_thread),
+        starter,
+        Contents(client, disk, lambda: starter.scratch, settings.content_bytes, environment.in_thread),
         folder,
         disk,
         reactor,

@@ -65,8 +65,3 @@ def _empty(top: int) -> None:
                 finally:
                     os.close(folder)
                 os.rmdir(name, dir_fd=top)
-
-
-def let_read(path: Path) -> None:
-    """Let whoever knows its name read a file."""
-    path.chmod(0o444)

@@ -15,6 +15,7 @@ from lcc.testing.simulated.timeline import EPOCH
 from .promises import Promises
 from .sites import SiteFaults
 from .system import CENTRAL, DATABASE, QM, UNSES, System
+from .tasks import MANAGER_NAMES, SCHEDULER
 
 
 @attrs.frozen
@@ -72,6 +73,8 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
         time = chance.uniform(0.0, min(until_seconds, KINDS[kind].until_seconds))
         faults.append(Fault(round(time, 3), kind, target, round(seconds, 3), chance.randrange(1 << 30)))
     faults += _clock_steps(system, until_seconds)
+    if system.tasks is not None:
+        faults += _task_faults(system, until_seconds)
     return sorted(faults, key=lambda fault: fault.time)
 
 
@@ -84,6 +87,23 @@ def _clock_steps(system: System, until_seconds: float) -> list[Fault]:
         target = chance.choice((QM, "all", chance.choice(hosts)))
         time = round(chance.uniform(0.0, until_seconds), 3)
         faults.append(Fault(time, "clock-step", target, 0.0, chance.randrange(1 << 30)))
+    return faults
+
+
+def _task_faults(system: System, until_seconds: float) -> list[Fault]:
+    """What befalls the scheduler and the managers."""
+    chance = system.timeline.random("task faults")
+    managers = [name for name in MANAGER_NAMES if name in system.roles]
+    faults = []
+    kinds = ("kill", "kill", "stop", "freeze", "freeze", "manager-parted", "manager-parted", "power")
+    for _ in range(chance.choice((0, 2, 5, 10, 16))):
+        name = chance.choice(("scheduler", *managers, *managers))
+        kind, manager = chance.choice(kinds), system.machine_of[chance.choice(managers)]
+        target = {"manager-parted": f"{SCHEDULER}~{manager}", "power": system.machine_of[name]}
+        mean = KINDS[kind].mean_seconds
+        seconds = round(min(chance.expovariate(1 / mean), 4 * mean), 3)
+        time = round(chance.uniform(0.0, until_seconds), 3)
+        faults.append(Fault(time, kind, target.get(kind, name), seconds, chance.randrange(1 << 30)))
     return faults
 
 
@@ -290,7 +310,7 @@ def _clock_step(system: System, promises: Promises, fault: Fault) -> None:
     """Somebody sets the wall clock, by about an hour or a day (which are many periods of hours here)."""
     step = fault.chance.choice((-86400.0, -3600.0, 3600.0, 86400.0)) + fault.chance.uniform(0.0, 240.0)
     for address, machine in system.machines.items():
-        if fault.target in (address, "all"):
+        if fault.target in (address, "all") and address != SCHEDULER:
             machine.clock_ahead += step
     promises.clock_was_set()
 
@@ -393,5 +413,6 @@ KINDS = {
     "attempt-lost": Kind(_content_damage, _a_botm, 0.4, 1),
     "restore": Kind(_restore, _the_database, 0.2, 5),
     "spool-damage": Kind(_spool_damage, _a_spool, 0.3, 8),
+    "manager-parted": Kind(_part, _two_hosts, 0, 10),
     "clock-step": Kind(_clock_step, _a_host, 0, 0),
 }

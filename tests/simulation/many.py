@@ -11,7 +11,7 @@ from twisted.logger import globalLogBeginner
 
 from .faults import Fault
 from .results import Results
-from .run import PLAIN, Result, run_seed
+from .run import Result, run_seed, seed_number
 from .shrink import shrink
 
 TWICE_EVERY = 100
@@ -71,7 +71,7 @@ def run_many(seeds: list[str], results: Results, processes: int, until_found: bo
     if until_found:
         return list(bad.values())
     for result in _run(
-        [seed for seed in seeds if int(seed.removesuffix(PLAIN)) % TWICE_EVERY == 0 and results.runs(seed) < 2],
+        [seed for seed in seeds if seed_number(seed) % TWICE_EVERY == 0 and results.runs(seed) < 2],
         processes,
     ):
         before = results.rows[result.seed]["digest"]

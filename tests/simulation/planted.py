@@ -18,6 +18,8 @@ from pathlib import Path
 
 import attrs
 
+from .run import TASKS
+
 ROOT = Path(__file__).parents[2]
 SEEDS_MAX = 5000
 
@@ -29,6 +31,7 @@ class Bug:
     :ivar path: of the file, below the root.
     :ivar before, after: what is replaced; it stands there exactly once.
     :ivar about: which hole of the design it opens again, or what it forgets.
+    :ivar tasks: it is looked for in worlds with a scheduler.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Bug:
     path: str
     before: str
     after: str
+    tasks: bool = False
 
     def plant(self, root: Path) -> None:
         """Put it into a copy of the tree.
@@ -517,22 +521,23 @@ def find(bug: Bug, first: int, seeds: int, jobs: int) -> tuple[str, str]:
     with tempfile.TemporaryDirectory(prefix="lcc-planted-") as name:
         folder = copy_of_the_code(Path(name))
         bug.plant(folder)
-        found = _FOUND.search(run(folder, first, seeds, jobs).stdout)
+        found = _FOUND.search(run(folder, bug, first, seeds, jobs).stdout)
     if found is None:
         return "", ""
     with tempfile.TemporaryDirectory(prefix="lcc-planted-") as name:
         folder = copy_of_the_code(Path(name))
-        if sound := _FOUND.search(run(folder, int(found[1]), 1, 1).stdout):
+        if sound := _FOUND.search(run(folder, bug, int(found[1].rstrip(TASKS)), 1, 1).stdout):
             return "", f"seed {found[1]} breaks a promise without it: {sound[2]}"
     return found[1], found[2]
 
 
-_FOUND = re.compile(r"^seed (\d+): (.*)$", re.MULTILINE)
+_FOUND = re.compile(r"^seed (\d+t?): (.*)$", re.MULTILINE)
 
 
-def run(folder: Path, first: int, seeds: int, jobs: int) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, bug: Bug, first: int, seeds: int, jobs: int) -> subprocess.CompletedProcess[str]:
     """Run seeds of a copy, until one breaks a promise."""
     command = [sys.executable, "-m", "tests.simulation", str(seeds), "--first", str(first), "--until-found"]
+    command += ["--tasks"] if bug.tasks else []
     return subprocess.run(
         [*command, "--jobs", str(jobs), "--results", str(folder / "results.jsonl")],
         cwd=folder,

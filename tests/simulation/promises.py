@@ -19,6 +19,8 @@ from lcc.testing.simulated.timeline import EPOCH
 from .notifier import POLLED, WatchedSite
 from .sites import Place, Site, identity
 from .system import BOTMS, QM, UNSES, System
+from .task_promises import TaskPromises
+from .tasks import SCHEDULER
 
 BUFFERED_BYTES_MAX = 2_000_000
 LEASE_SECONDS = 45.0
@@ -56,6 +58,14 @@ class Promises:
         self._overlaps_until = 0.0
         self._clocks: list[tuple[float, float]] = [(self._timeline.now, 0.0)]
         self._began: dict[int, float] = {}
+        self._tasks: TaskPromises | None = None
+        if system.tasks is not None:
+            self._tasks = TaskPromises(system.tasks, self.broken, self._scheduler_was_told)
+
+    @property
+    def task_counts(self) -> dict[str, int]:
+        """What there was of tasks."""
+        return {} if self._tasks is None else self._tasks.counts
 
     def broken(self, promise: str, text: str) -> None:
         """It was."""
@@ -84,6 +94,9 @@ class Promises:
 
     def clock_was_set(self) -> None:
         """Somebody's was."""
+        tasks = self._system.tasks
+        if tasks is not None and self._system.machines[SCHEDULER].clock_ahead:
+            tasks.clock_was_set = True
         ahead = self._system.machines[QM].clock_ahead
         if ahead != self._clocks[-1][1]:
             self._clocks.append((self._timeline.now, ahead))
@@ -143,7 +156,15 @@ class Promises:
 
     def _notice_accepted(self, site: WatchedSite, number: int) -> None:
         """The same for a notifier's set."""
-        epoch = f"e{site.epoch}"
+        self._is_accepted(f"e{site.epoch}", number)
+
+    def _scheduler_was_told(self, number: int) -> None:
+        """And for one that the scheduler takes out of its outbox."""
+        assert self._system.tasks is not None
+        ((epoch,),) = self._system.tasks.rows("SELECT value FROM meta WHERE name = 'notices_epoch'")
+        self._is_accepted(str(epoch), number)
+
+    def _is_accepted(self, epoch: str, number: int) -> None:
         rows = self.rows("SELECT epoch, numbers FROM notifierpos")
         applied = {bytes(name).decode(): NumberRanges(bytes(text).decode()) for name, text in rows}
         if number in applied.get(epoch, NumberRanges()):
@@ -177,6 +198,8 @@ class Promises:
 
     def _committed(self, series: str) -> None:
         if series != MAIN:
+            if self._tasks is not None:
+                self._tasks.committed()
             return
         self.commits += 1
         changed = self.rows(
@@ -261,7 +284,7 @@ class Promises:
     def undone(self) -> list[str]:
         """What is left to be done."""
         system = self._system
-        left = []
+        left = [] if self._tasks is None else self._tasks.undone()
         for site in system.sites:
             if site.untold or site.wants_full or site.mending:
                 left.append(f"{site.pid} has {len(site.untold)} to tell, full: {site.wants_full}")
@@ -306,6 +329,8 @@ class Promises:
     def check_the_end(self) -> None:
         """Everything has healed and drained: the cache has what the sites have."""
         system = self._system
+        if self._tasks is not None:
+            self._tasks.check_the_end(self.sets_may_be_lost)
         for site in system.all_sites:
             self._check_polled(site)
             sql = (

@@ -20,6 +20,15 @@ PLAIN = "p"
 """At the end of a seed: sites tell of pages in fast-path elements, and the UNS treats all sets as long ones."""
 
 
+TASKS = "t"
+"""Likewise: there are a scheduler, managers and tasks."""
+
+
+def seed_number(seed: str) -> int:
+    """Without what follows it."""
+    return int(seed.rstrip(PLAIN + TASKS))
+
+
 @attrs.define
 class Result:
     """What came of a seed.
@@ -52,7 +61,7 @@ class Failures:
 def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
     """Run one world to its end.
 
-    :param seed: a number; :data:`PLAIN` may follow.
+    :param seed: a number; :data:`PLAIN` or :data:`TASKS` may follow.
     :param faults: None: those that the seed decides.
     """
     failures = Failures()
@@ -63,7 +72,7 @@ def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
     plain = seed.endswith(PLAIN)
     long_set = uns_plain.LONG_SET
     uns_plain.LONG_SET = 1 if plain else long_set
-    system = System(timeline, plain)
+    system = System(timeline, plain, seed.endswith(TASKS))
     try:
         return _run(seed, timeline, system, faults, failures)
     finally:
@@ -79,6 +88,8 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
     planned = plan(system, timeline.random("faults"), TROUBLE_SECONDS) if faults is None else faults
     promises.sets_may_be_lost = any(fault.kind in LOSING for fault in planned)
     system.start_all()
+    if system.tasks is not None:
+        system.tasks.begin()
     schedule(system, promises, planned)
     timeline.run_until(EPOCH + TROUBLE_SECONDS)
     heal(system, planned)
@@ -103,6 +114,7 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
         "notifier's sets accepted": sum(site.accepted for site in system.watched),
         "requests": sum(site.requests for site in system.sites),
         "commits": promises.commits,
+        **promises.task_counts,
         **{f"fault {fault.kind}": 0 for fault in planned},
     }
     for fault in planned:

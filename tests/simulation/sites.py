@@ -234,6 +234,10 @@ class Site:
             else:
                 self.remove(self.chance.choice(sorted(self.pages)))
 
+    def page_at(self, path: str) -> Page | None:
+        """What its web server has there."""
+        return self.pages.get(path) or self.leftovers.get(path)
+
     # Telling.
 
     def element(self, path: str) -> dict[str, str]:
@@ -326,7 +330,7 @@ class OriginProtocol(Protocol):
     def _answer(self, path: str, act: int) -> None:
         transport: Any = self.transport
         site = self._site
-        page = site.pages.get(path) or site.leftovers.get(path)
+        page = site.page_at(path)
         status, body = (404, b"no such page") if page is None else (200, page.content)
         if act == 500:
             status, body = 500, b"no"

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import attrs
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
@@ -17,7 +18,7 @@ from lcc.interfaces import IContentSink, IFetcher
 from lcc.model import Fetched, FetchOrder, Provider
 from lcc.protocols.cp_uns import CpMessage, SetBegin
 from lcc.roles.uns import session as uns_session
-from lcc.services import bot, botm, cu, qm, uns
+from lcc.services import bot, botm, cu, manager, qm, scheduler, uns
 from lcc.services.environment import Environment
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.providers.watched import find_or_make_watched
@@ -30,6 +31,8 @@ from .follower import Copy, Follower
 from .notifier import Notifier, WatchedSite
 from .publisher import Publisher
 from .sites import Place, Site
+from .tasks import CONFIGURATION, MANAGER_NAMES, MANAGERS, SCHEDULER, TASK_SITE, TaskSite, TaskSiteServer, TaskWorld
+from .workers import SimulatedWorkers
 
 DATABASE, QM, CENTRAL, CU, USER = "10.0.0.2", "10.0.0.1", "10.0.0.5", "10.0.0.8", "10.0.0.9"
 WATCHED = "10.2.0.1"
@@ -136,12 +139,13 @@ class System:
     """One LCC and its world.
 
     :param plain: sites tell of their pages in fast-path elements.
+    :param with_tasks: there are a scheduler, managers and tasks; and fewer sites.
     :ivar is_far: the queue manager is far from the central BOT-M.
     :ivar roles: name -> how to start it: machine, service module, configuration.
     :ivar restarting: processes that end by themselves, or are killed, are started again.
     """
 
-    def __init__(self, timeline: Timeline, plain: bool = False) -> None:
+    def __init__(self, timeline: Timeline, plain: bool = False, with_tasks: bool = False) -> None:
         self.timeline = timeline
         self.plain = plain
         chance = timeline.random("system")
@@ -172,18 +176,25 @@ class System:
         self._batches["quantum_urls"] = runs.choice((3, 3, 20))
         self._batches["read_ahead"] = runs.choice((4, 20))
         self.mass_deletion_share = timeline.random("deletions").choice((0.0, 0.0, 0.5, 1.0))
-        self.with_central = chance.random() < 0.7
+        # Managers ask one content port for all content.
+        self.with_central = chance.random() < 0.7 or with_tasks
         sites = chance.choice((1, 2, 3, 4, 5, 5, 12))
+        if with_tasks:
+            sites = 1 + sites % 2
         place = timeline.random("place")
         self.is_far = self.with_central and place.random() < FAR_SHARE
         if self.is_far:
             self.network.set_far(CENTRAL, QM, FAR_SECONDS)
         self._with_notifier = timeline.random("notifier").random() < NOTIFIER_SHARE
+        self._listens = self._with_notifier or with_tasks
+        self.tasks: TaskWorld | None = None
         self._add_roles()
         for number in range(1, 1 + sites):
             self._add_site(number)
         if self._with_notifier:
             self._add_watched(1 + sites)
+        if with_tasks:
+            self._add_tasks(1 + sites + self._with_notifier)
 
     # What there is.
 
@@ -202,11 +213,14 @@ class System:
         self._role("cu", CU, cu)
         self._process("user", USER, lambda process: Follower(self.copy, process, CU))
 
-    def _role(self, name: str, address: str, module: ModuleType, **settings: Any) -> None:
+    def _values(self, **settings: Any) -> dict[str, Any]:
+        """What :data:`COMMON` asks for."""
         values = {"serves": "bots", "machine": 1, "parent": "", "content_url": "", "botm": "10.0.0.6"}
-        values["listen_notifiers"] = "tcp:9005" if self._with_notifier else ""
-        share = self.mass_deletion_share
-        text = COMMON.format(name=name, mass_deletion_share=share, **self._batches, **(values | settings))
+        values["listen_notifiers"] = "tcp:9005" if self._listens else ""
+        return {"mass_deletion_share": self.mass_deletion_share, **self._batches, **values, **settings}
+
+    def _role(self, name: str, address: str, module: ModuleType, **settings: Any) -> None:
+        text = COMMON.format(**self._values(name=name, **settings))
         config = parse_config(text, Path("/"))
         self._process(name, address, lambda process: make(module, config, process.environment))
 
@@ -267,14 +281,40 @@ class System:
 
     def _add_watched(self, number: int) -> None:
         site = WatchedSite(self.timeline, number, WATCHED)
+        self._watch(site)
+        self.watched.append(site)
+        self._process("notifier", site.address, partial(self._notifier, site))
+
+    def _watch(self, site: Site) -> None:
         self.network.names[site.name] = (site.address,)
         settings = WatchedConfig(interval=0.5)  # short enough for runs of more than one
         site.pid = self.database.now(find_or_make_watched, site.root, settings)
         allowed = "UPDATE pidb SET allow_private = 1 WHERE pid = ?"  # as an operator would say for such an address
         self.database.now(lambda txn: txn.execute(allowed, [site.pid]))
         site.interval_seconds = settings.interval
-        self.watched.append(site)
-        self._process("notifier", site.address, partial(self._notifier, site))
+
+    def _add_tasks(self, number: int) -> None:
+        site = TaskSite(self.timeline, number, TASK_SITE)
+        self._watch(site)
+        self._process("tasksite", TASK_SITE, lambda process: TaskSiteServer(site, process))
+        tasks = self.tasks = TaskWorld(self.timeline, self.database, site)
+        chance = self.timeline.random("managers")
+        settings = {
+            "uns": chance.choice(UNSES),
+            "content": CENTRAL,
+            "retries": chance.choice((1, 2, 3)),
+            "retry_initial": chance.choice((1, 1, 2)),
+            "ready_max": chance.choice((10, 20_000)),
+        }
+
+        def run(module: ModuleType, process: Process) -> Service:
+            text = (COMMON + CONFIGURATION).format(**self._values(name=process.name, **settings))
+            environment = attrs.evolve(process.environment, starter=lambda _: SimulatedWorkers(tasks.hall, process))
+            return make(module, parse_config(text, Path("/")), environment)
+
+        self._process("scheduler", SCHEDULER, partial(run, scheduler))
+        for name, address in list(zip(MANAGER_NAMES, MANAGERS, strict=True))[: chance.randint(1, 3)]:
+            self._process(name, address, partial(run, manager))
 
     def _notifier(self, site: WatchedSite, process: Process) -> Service:
         return Notifier(site, process, list(UNSES), lambda *args: self.notice_accepted(*args), self._errors_of)
@@ -286,7 +326,7 @@ class System:
     @property
     def all_sites(self) -> list[Site]:
         """Those of providers, and those that are watched."""
-        return [*self.sites, *self.watched]
+        return [*self.sites, *self.watched, *([] if self.tasks is None else [self.tasks.site])]
 
     def _publisher(self, site: Site, process: Process) -> Service:
         return Publisher(site, process, list(UNSES), lambda *args: self.set_accepted(*args))

@@ -17,7 +17,6 @@ from lcc.model.polled import PolledContent
 from lcc.protocols.jobs import RunJob
 from lcc.roles.manager.job import NotStarted
 from lcc.storage.disk.file_system import Disk
-from lcc.workers.folders import let_read
 
 _log = Logger()
 
@@ -67,7 +66,7 @@ class Contents:
         path = self._folder() / f"{PREFIX}{order.id}-{order.attempt}"
         try:
             await self._store(content, path)
-            await self._in_thread(let_read, path)
+            await self._in_thread(self._disk.let_read, path)
         except ContentUnavailable as error:
             self.remove(path)
             raise NotStarted(f"The content cannot be read now: {error}") from None

@@ -103,6 +103,10 @@ class JobStarter(Protocol):
     def stop(self) -> None:
         """Start nothing any longer."""
 
+    @property
+    def scratch(self) -> Path:
+        """Where jobs have their files."""
+
 
 class ContentFetcher(Protocol):
     """Fetches what jobs of a built-in kind are given: :class:`lcc.roles.manager.content.Contents`."""

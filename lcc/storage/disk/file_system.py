@@ -158,6 +158,10 @@ class Disk:
             return False
         return True
 
+    def let_read(self, path: AnyPath) -> None:
+        """Let whoever knows its name read a file, and nobody write to it."""
+        os.chmod(path, 0o444)  # noqa: PTH101
+
     # Open files.
 
     def create(self, path: AnyPath) -> BinaryIO:

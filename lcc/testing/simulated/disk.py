@@ -362,6 +362,9 @@ class SimulatedDisk(Disk):
 
     # Open files.
 
+    def let_read(self, path: AnyPath) -> None:
+        self.read(path)  # there are no users
+
     def create(self, path: AnyPath) -> BinaryIO:
         name = self._path(path)
         file = self._names.get(name)

@@ -85,6 +85,7 @@ class Process:
     :param make: gives its service, from its environment (a role's ``makeService``).
     :param database: as :attr:`lcc.services.environment.Environment.database`, with the process in front.
     :param ended: called when it has ended by itself (it stopped its reactor, or could not start).
+    :ivar children: called when it has ended, however that was: processes that end with it.
     """
 
     starts = 0
@@ -125,6 +126,7 @@ class Process:
         )
         self._make = make
         self.service: Any = None
+        self.children: list[Callable[[], object]] = []
 
     def start(self) -> None:
         """Begin to run."""
@@ -180,6 +182,9 @@ class Process:
             del self.machine.processes[self.name]
         for path in [path for path, holder in self.machine.locks.items() if holder is self]:
             del self.machine.locks[path]
+        children, self.children = self.children, []
+        for child in children:
+            child()
         self.network.process_died(self, silently)
 
     def stop(self) -> Deferred[Any]:
