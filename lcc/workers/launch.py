@@ -18,6 +18,9 @@ REQUEST_BYTES_MAX = 150_000
 TERM, KILL, LEASE = "term", "kill", "lease"
 
 
+LEASE_WAS_OVER = "Not started: the lease of the job was over"
+
+
 class Limits(NamedTuple):
     """What a job may use; 0: without limit.
 

@@ -45,7 +45,7 @@ from typing import NoReturn
 from lcc.workers import launch, linux
 from lcc.workers.executables import Unsafe, find_executable
 from lcc.workers.folders import remove
-from lcc.workers.launch import Launch, Limits, Report
+from lcc.workers.launch import LEASE_WAS_OVER, Launch, Limits, Report
 
 DESCRIPTOR = 3
 """Where a worker talks with its manager."""
@@ -113,6 +113,8 @@ class _Shepherd:
                 raise _Refused(str(error)) from None
         try:
             self._make_folder()
+            if job.lease_until and linux.boot_seconds() >= job.lease_until:
+                raise _Refused(LEASE_WAS_OVER, True)
             errors, told = (moved_up(each) for each in os.pipe())  # the latter is closed by the worker's execve
             self._pid = os.fork()
         except OSError as error:

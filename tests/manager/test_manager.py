@@ -17,6 +17,7 @@ from lcc.model.tasks import JobState
 from lcc.protocols.jobs import Heartbeat, JobStatus, RunJob, RunningJob, Started
 from lcc.protocols.work import Ready
 from lcc.storage.disk.file_system import Disk
+from lcc.workers.launch import LEASE_WAS_OVER
 from tests.support.logs import LoggedErrors
 from tests.support.waiting import until
 
@@ -107,6 +108,14 @@ async def test_a_lease_ends_even_if_the_manager_hangs(make: Make) -> None:
         await until(lambda: not with_mark(SLEEPS))
     finally:
         process.send_signal(signal.SIGCONT)
+
+
+@pytest_twisted.ensureDeferred
+async def test_an_order_that_comes_after_its_lease_is_not_begun(rig: Rig) -> None:
+    await rig.start()
+    order = rig.give(rig.shell("echo ran"), lease_seconds=0)
+    done = await rig.ended(order)
+    assert (done.state, done.message) == (JobState.TEMPORARY, LEASE_WAS_OVER)
 
 
 @pytest_twisted.ensureDeferred

@@ -73,7 +73,7 @@ from lcc.roles.manager.verdict import Told
 from lcc.roles.peer import PeerFactory
 from lcc.roles.upstream import Upstream
 from lcc.storage.disk.file_system import Disk
-from lcc.workers.launch import Report
+from lcc.workers.launch import LEASE_WAS_OVER, Report
 
 _log = Logger()
 
@@ -403,7 +403,10 @@ class Manager:
             job.content = await self._contents.fetch(order)
             if job.told is not None:
                 raise NotStarted(job.told.text, again=job.told.state is JobState.TEMPORARY)
-        job.process = self._starter.start(order, job.limits, job, self._lease_until(order), job.content)
+        until = self._lease_until(order)
+        if until <= self._clock.seconds():
+            raise NotStarted(LEASE_WAS_OVER)  # the order was late; another manager may have it by now
+        job.process = self._starter.start(order, job.limits, job, until, job.content)
 
     def _not_started(self, failure: Failure, job: RunningJob) -> None:
         error = failure.value
