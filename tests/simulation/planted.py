@@ -152,8 +152,8 @@ BUGS = [
         "unchanged-not-seen",
         "hole 7: a full set deletes what it names, if that is unchanged",
         "lcc/storage/queue/batch.py",
-        "            if seen is not None:\n                rows.mark(key, seen)\n",
-        "            if seen is not None and action is not Action.CONFIRM:\n                rows.mark(key, seen)\n",
+        "            if seen is not None and not (notice.delete and action is Action.KNOWN):\n",
+        "            if seen is not None and action is not Action.CONFIRM:\n",
     ),
     Bug(
         "mass-deletion-not-held",
@@ -372,9 +372,9 @@ BUGS = [
     Bug(
         "current-file-removed",
         "P7: a result that comes twice removes its own file",
-        "lcc/storage/queue/record.py",
-        "    elif _is_current(cached, result):\n        return\n    work.write.delete_file",
-        "    work.write.delete_file",
+        "lcc/storage/queue/result_rows.py",
+        "        elif is_current(cached, result):\n            return\n        self.write.delete_file",
+        "        self.write.delete_file",
     ),
     Bug(
         "not-verified",
@@ -401,7 +401,7 @@ BUGS = [
         "error-lost",
         "P8: a final error is not kept for the provider",
         "lcc/storage/queue/record.py",
-        "            _failed(work, row, result.code, result.detail)\n            if outcome is Outcome.DELETE",
+        "            work.failed(row, result.code, result.detail)\n            if outcome is Outcome.DELETE",
         "            if outcome is Outcome.DELETE",
     ),
     Bug(

@@ -152,3 +152,25 @@ def test_a_late_deletion_is_remembered(queue: Queue) -> None:
     queue.fetch_all()
     assert there(queue, TOLD) == there(queue, LISTED) == {"a", "b"}
     queue.check_books()
+
+
+def test_what_a_full_set_takes_away_before_it_was_fetched_keeps_the_numbers_of_others(queue: Queue) -> None:
+    queue.send(10, notice("a", delete=True), source=PUSHED)
+    queue.send(12, notice("a"))
+    queue.send(13, full=True)
+    queue.fetch_all()
+    queue.send(9, notice("a"), source=LISTED)
+    assert queue.rows() == [], "it was deleted since"
+    queue.send(11, notice("a"), source=LISTED)
+    assert len(queue.rows()) == 1
+    queue.check_books()
+
+
+def test_a_late_deletion_in_a_full_set_does_not_unname_what_a_newer_one_has_named(queue: Queue) -> None:
+    first, second = queue.pieces(queue.header(3, full=True), [notice("a"), notice("b")], 1)
+    queue.absorb([first])
+    queue.send(1, notice("a", delete=True), full=True, uns="another")
+    queue.absorb([second])
+    queue.fetch_all()
+    assert there(queue) == {"a", "b"}
+    queue.check_books()

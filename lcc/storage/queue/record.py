@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import attrs
 
@@ -29,20 +29,16 @@ from lcc.model import (
     UrlNotice,
     content_token,
     description_of,
-    retry_slot,
     retry_time,
 )
-from lcc.storage.database.cancelled import forget_cancelled
 from lcc.storage.database.key_ranges import is_untyped, provider_of, untyped_key
 from lcc.storage.database.rows import (
     CACHE,
     CACHED,
-    DELETED,
     POLLED,
     QUEUE,
     TOLD,
     TOLD_WITH_CONTENT,
-    TOMBSTONE_UPDATED,
     WITHDRAWN,
     empty_cache_row,
     queue_row,
@@ -50,21 +46,20 @@ from lcc.storage.database.rows import (
 )
 from lcc.storage.database.transactions import Question, Txn
 from lcc.storage.queue.headers import renewed_headers
-from lcc.storage.queue.registered import registered_providers
+from lcc.storage.queue.result_rows import STANDING, Bad, ResultRows, counts, is_current, standing_of
 from lcc.storage.queue.set_rows import QueuedSets, move_rows, sets_question
 from lcc.storage.queue.time_slots import write_delays
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _CHARSET_CHARS = 255
 _BAD_TEXT_CHARS = 255
-_MISMATCH, _NOT_ACCEPTED = CODES["mimetype-mismatch"], CODES["mimetype-not-accepted"]
+_NOT_ACCEPTED = CODES["mimetype-not-accepted"]
 _UNKNOWN_TYPE = "application/octet-stream"
 _SEEN = QUEUE.columns.index("seen")
 _SELECT_QUOTAS = (
     "SELECT pid, filesmax, spacemax FROM pidb WHERE pid IN ({in}) AND (filesmax IS NOT NULL OR spacemax IS NOT NULL)"
 )
 _shown_of: Callable[[dict[str, Any]], tuple[str, ...]] = itemgetter(*DESCRIPTION[1:])
-_UPDATED = CACHE.without(("urlkey", "pid"))
 
 
 @attrs.define
@@ -75,44 +70,6 @@ class Requeued:
     """
 
     rows: dict[bytes, tuple[int, int, int]] = attrs.field(factory=dict)
-
-
-class _Bad(NamedTuple):
-    """Why a row went to the end of its set."""
-
-    code: int
-    text: str
-
-
-@attrs.define
-class _Work:
-    """The rows of a batch, as the results before have left them.
-
-    :ivar cache: lccurl rows by key, each a dictionary of its columns.
-    :ivar untyped: some of the providers have, or had, rows without a mime type of their own.
-    :ivar changed: keys of those to be written.
-    """
-
-    txn: Txn
-    write: WriteTransaction
-    rules: IQueueRules
-    now: int
-    quotas: dict[int, Quota]
-    queue: dict[bytes, QueueRow]
-    seen: dict[bytes, int]
-    cache: dict[bytes, dict[str, Any]]
-    sets: QueuedSets
-    untyped: bool = False
-    changed: dict[bytes, None] = attrs.field(factory=dict)
-    moved: dict[bytes, tuple[QueueRow, _Bad]] = attrs.field(factory=dict)
-    taken: set[bytes] = attrs.field(factory=set)
-    cancelled: set[bytes] = attrs.field(factory=set)
-
-    def pend(self, key: bytes, count: int) -> None:
-        """Add the row of this key to the pending URLs of its provider, or remove it."""
-        row, cached = self.queue.get(key), self.cache.get(key)
-        if row is not None and not row.delete and row.source & COUNTED and not _counts(cached):
-            self.write.stats(row.pid).pend(count, row.notice.length)
 
 
 def record_results(
@@ -157,7 +114,7 @@ def record_results(
             cache,
         )
     sets = QueuedSets(txn, {(row.psetid, row.slot) for row in queue.values()}, known_sets)
-    work = _Work(txn, write, rules, now, quotas, queue, seen, cache, sets, untyped)
+    work = ResultRows(txn, write, rules, now, quotas, queue, seen, cache, sets, untyped)
     again: dict[bytes, QueueRow] = {}
     held: dict[int, int] = {}
     requeued: dict[int, tuple[int, int]] = {}
@@ -185,7 +142,7 @@ def record_results(
     for key, generation in removed:
         row = work.queue.get(key)
         if row is not None and row.delete and row.generation == generation:
-            _take_away(work, row)
+            work.take_away(row)
         elif row is not None:
             again[key] = row
     moves: dict[tuple[int, int], list[tuple[bytes, int]]] = {}
@@ -199,7 +156,7 @@ def record_results(
             moves.setdefault((row.psetid, slot), []).append((key, row.seq))
         elif slot == FETCH_NOW:
             again[key] = row
-    _save(work)
+    work.save()
     for (psetid, slot), rows in sorted(moves.items()):
         move_rows(txn, psetid, FETCH_NOW, slot, rows)
     write.flush()
@@ -232,14 +189,14 @@ def _tell(requeued: dict[int, tuple[int, int]], waiting: list[int], row: QueueRo
     requeued[row.pid] = min(requeued.get(row.pid, place), place)
 
 
-def _record_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outcome:
+def _record_one(work: ResultRows, result: FetchResult, row: QueueRow | None) -> Outcome:
     work.pend(result.key, -1)
     outcome = _decide_one(work, result, row)
     work.pend(result.key, 1)
     return outcome
 
 
-def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outcome:
+def _decide_one(work: ResultRows, result: FetchResult, row: QueueRow | None) -> Outcome:
     if row is None:
         outcome = work.rules.outcome(result.code, result.generation, None, 0, 0)
     else:
@@ -249,44 +206,31 @@ def _decide_one(work: _Work, result: FetchResult, row: QueueRow | None) -> Outco
             result.code, result.generation, not row.delete, row.generation, row.attempts, row.unreached
         )
     if row is None or outcome is Outcome.DISCARD:
-        _discard_file(work, result)
+        work.discard_file(result)
         if row is not None:
-            _take_away(work, row)
+            work.take_away(row)
     elif outcome in (Outcome.STORE, Outcome.STORE_AGAIN):
         outcome = (_confirm if result.unchanged else _store)(work, result, row, outcome)
         if outcome is Outcome.STORE:
-            _take_away(work, row)
+            work.take_away(row)
             if work.untyped and not is_untyped(row.key):
                 _replace_untyped(work, row)
     else:
-        _discard_file(work, result)
-        bad = _Bad(result.code, result.detail[:_BAD_TEXT_CHARS])
+        work.discard_file(result)
+        bad = Bad(result.code, result.detail[:_BAD_TEXT_CHARS])
         if outcome is Outcome.RETRY:
-            _try_later(work, row._replace(attempts=row.attempts + 1), bad)
+            work.try_later(row._replace(attempts=row.attempts + 1), bad)
         elif outcome is Outcome.HOLD and row.generation == result.generation:
-            _to_the_end(work, row._replace(unreached=row.unreached + 1), row.slot, bad)
+            work.to_the_end(row._replace(unreached=row.unreached + 1), row.slot, bad)
         elif outcome in (Outcome.KEEP, Outcome.DELETE):
-            _failed(work, row, result.code, result.detail)
-            if outcome is Outcome.DELETE or _has_no_file(work, row):
-                _delete_content(work, row)
-            _take_away(work, row)
+            work.failed(row, result.code, result.detail)
+            if outcome is Outcome.DELETE or work.has_no_file(row):
+                work.delete_content(row)
+            work.take_away(row)
     return outcome
 
 
-_STANDING = ("connseq", "source", "words")
-_standing_values = itemgetter(*_STANDING)
-
-
-def _standing_of(cached: dict[str, Any]) -> Standing:
-    return Standing._make(_standing_values(cached))
-
-
-def _counts(cached: dict[str, Any] | None) -> bool:
-    """Whether it is content of a page that is counted: it is not only polled."""
-    return cached is not None and cached["state"] == CACHED and cached["source"] & COUNTED != 0
-
-
-def _judge_type(work: _Work, result: FetchResult, row: QueueRow) -> tuple[FetchResult, QueueRow]:
+def _judge_type(work: ResultRows, result: FetchResult, row: QueueRow) -> tuple[FetchResult, QueueRow]:
     """Nobody has told the type of this content: it is refused if it is none that is taken here.  What is polled as
     well is stored as polled then; to the others that name it, it is an error all the same."""
     mimetype = result.mimetype or _UNKNOWN_TYPE
@@ -299,158 +243,41 @@ def _judge_type(work: _Work, result: FetchResult, row: QueueRow) -> tuple[FetchR
     work.write.error(row.pid, row.key, row.connseq, _NOT_ACCEPTED, detail, row.notice, row.generation, named)
     polled = Standing(row.connseq, row.source, row.words).left_to(POLLED)
     cached = work.cache.get(row.key)
-    if cached is not None and _counts(cached):
+    if cached is not None and counts(cached):
         # Content users have it: to them it is deleted.
         stats = work.write.stats(row.pid)
         stats.files_used -= 1
         stats.space_used -= cached["len"] or 0
         withdrawn = polled._replace(source=POLLED | WITHDRAWN)
-        cached.update(zip(_STANDING, withdrawn, strict=True), change_number=work.write.next("change"))
+        cached.update(zip(STANDING, withdrawn, strict=True), change_number=work.write.next("change"))
         work.changed[row.key] = None
     row = work.queue[row.key] = row._replace(source=POLLED, words=polled.words)
     return result, row
 
 
-def _is_current(cached: dict[str, Any], result: FetchResult) -> bool:
-    return (cached["fetched_machineid"], cached["fetched_fileid"]) == (result.machine, result.file)
-
-
-def _discard_file(work: _Work, result: FetchResult) -> None:
-    """Delete an unwanted file, unless it is the one in the cache (a duplicate result)."""
-    if result.file is None:
-        return
-    cached, row = work.cache.get(result.key), work.queue.get(result.key)
-    if cached is None and row is None and not registered_providers(work.txn, [result.pid]):
-        # Nothing of this provider is fetched any more: no tombstone is needed.
-        work.write.delete_file(result.machine, result.file)
-        return
-    if cached is None:
-        cached = work.cache[result.key] = empty_cache_row(result.key, result.pid)
-        cached["confirmed_time"] = work.now
-        if row is not None:
-            cached.update(curl=row.notice.curl, mimetype=row.notice.mimetype)
-            if row.delete:
-                cached.update(connseq=row.connseq, source=row.source, words=row.words)
-    elif _is_current(cached, result):
-        return
-    work.write.delete_file(result.machine, result.file)
-    if cached["generation"] < result.generation:
-        cached["generation"] = result.generation
-        work.changed[result.key] = None
-
-
-def _take_away(work: _Work, row: QueueRow) -> None:
-    del work.queue[row.key]
-    work.moved.pop(row.key, None)
-    work.taken.add(row.key)
-    work.sets.removed(row)
-    if row.delete:
-        work.cancelled.add(row.key)
-    else:
-        work.write.stats(row.pid).nurlproc -= 1
-
-
-def _try_later(work: _Work, row: QueueRow, bad: _Bad) -> None:
-    due = work.rules.retry_time(max(1, row.attempts), row.key, work.now)
-    _to_the_end(work, row, retry_slot(due), bad)
-
-
-def _to_the_end(work: _Work, row: QueueRow, slot: int, bad: _Bad) -> None:
-    seq = work.sets.to_the_end(row, slot, work.write.next("behind"))
-    moved = row._replace(slot=slot, seq=seq, generation=row.generation + 1)
-    work.queue[row.key] = moved
-    work.moved[row.key] = moved, bad
-
-
-def _failed(work: _Work, row: QueueRow, code: int, detail: str = "") -> None:
-    work.write.error(row.pid, row.key, row.connseq, code, detail, row.notice, row.generation, row.source)
-    cached = work.cache.get(row.key)
-    if cached is None:
-        return
-    former, standing = _standing_of(cached), Standing(row.connseq, row.source, row.words)
-    if not _counts(cached) and not (former.source == standing.source and former.words == standing.words):
-        # Nothing more is known of it than before, but for the last words.
-        connseq = max(former.connseq, standing.connseq)
-        standing = Standing.of(connseq, former.source, former.joined(standing).numbers)
-    if former != standing and former.connseq <= standing.connseq:
-        cached.update(zip(_STANDING, standing, strict=True))
-        work.changed[row.key] = None
-    if code == _MISMATCH and cached["revalidate"]:
-        # "Not modified" has no type: fetch it next time.
-        cached["revalidate"] = 0
-        work.changed[row.key] = None
-
-
-def _has_no_file(work: _Work, row: QueueRow) -> bool:
-    """Its content was lost (:mod:`lcc.storage.queue.lost_content`): if a fetch fails, nothing is left."""
-    cached = work.cache.get(row.key)
-    return cached is not None and cached["state"] == CACHED and cached["fetched_fileid"] is None
-
-
-def _delete_content(work: _Work, row: QueueRow) -> None:
-    cached = work.cache.get(row.key)
-    if cached is None or cached["state"] != CACHED:
-        return
-    connseq, source, words = row.connseq, row.source & COUNTED, row.words
-    if _counts(cached):
-        stats = work.write.stats(row.pid)
-        stats.files_used -= 1
-        stats.space_used -= cached["len"] or 0
-    else:
-        connseq, source, words = Standing.of(connseq, cached["source"], Standing(connseq, row.source, words).numbers)
-    work.write.delete_file(cached["fetched_machineid"], cached["fetched_fileid"])
-    empty = empty_cache_row(row.key, row.pid)
-    cached.update({column: empty[column] for column in TOMBSTONE_UPDATED})
-    cached.update(
-        state=DELETED,
-        change_number=work.write.next("change"),
-        connseq=connseq,
-        source=source,
-        words=words,
-        confirmed_time=work.now,
-    )
-    work.changed[row.key] = None
-
-
-def _over_quota(work: _Work, result: FetchResult, row: QueueRow, cached: dict[str, Any]) -> int:
-    """The error code of the exceeded quota; 0: none is exceeded."""
-    quota = work.quotas.get(result.pid)
-    if quota is None or not row.source & COUNTED:
-        return 0
-    stats = work.write.stats(result.pid)
-    is_new = not _counts(cached)
-    space = stats.space_used - (0 if is_new else cached["len"] or 0)
-    return work.rules.over_quota(quota, is_new, stats.files_used, space, result.size_bytes)
-
-
-def _is_arriving(work: _Work, psetid: int) -> bool:
-    """Whether the set is incomplete: a full set has not yet deleted what it did not name."""
-    return work.txn.one("SELECT 1 FROM setspos WHERE part_psetid = ?", [psetid]) is not None
-
-
-def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) -> Outcome:
+def _store(work: ResultRows, result: FetchResult, row: QueueRow, outcome: Outcome) -> Outcome:
     told = outcome is Outcome.STORE
     notice = row.notice
     cached = work.cache.get(row.key)
     if cached is None:
         cached = work.cache[row.key] = empty_cache_row(row.key, row.pid)
-    elif _is_current(cached, result) or result.generation <= cached["generation"]:
-        _discard_file(work, result)  # duplicate, or outdated
+    elif is_current(cached, result) or result.generation <= cached["generation"]:
+        work.discard_file(result)  # duplicate, or outdated
         return outcome
     was_cached = cached["state"] == CACHED
     same = was_cached and work.rules.same_content(result.md5, result.size_bytes, cached["md5"], cached["len"])
-    counted, appears = bool(row.source & COUNTED), not _counts(cached)
+    counted, appears = bool(row.source & COUNTED), not counts(cached)
     stats = work.write.stats(row.pid)
-    if (not same or appears) and (refused := _over_quota(work, result, row, cached)):
-        _discard_file(work, result)
-        if told and _is_arriving(work, row.psetid):
+    if (not same or appears) and (refused := work.over_quota(result, row, cached)):
+        work.discard_file(result)
+        if told and work.is_arriving(row.psetid):
             # With backoff, in case the rest of the set never arrives.
-            _try_later(work, row._replace(attempts=row.attempts + 1), _Bad(refused, ""))
+            work.try_later(row._replace(attempts=row.attempts + 1), Bad(refused, ""))
             return Outcome.RETRY
         if told:
-            _failed(work, row, refused)
-            if _has_no_file(work, row):
-                _delete_content(work, row)
+            work.failed(row, refused)
+            if work.has_no_file(row):
+                work.delete_content(row)
         return outcome
     charset = result.charset[:_CHARSET_CHARS]
     if counted:
@@ -491,7 +318,7 @@ def _store(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) ->
     return outcome
 
 
-def _replace_untyped(work: _Work, row: QueueRow) -> None:
+def _replace_untyped(work: ResultRows, row: QueueRow) -> None:
     """A view with a mime type is stored: it takes the place of the row of its page that has none.  Who named that one
     names this one."""
     key, typed = untyped_key(row.key), work.cache.get(row.key)
@@ -502,24 +329,24 @@ def _replace_untyped(work: _Work, row: QueueRow) -> None:
         [Standing(queued.connseq, queued.source, queued.words)] if queued is not None and not queued.delete else []
     )
     if cached is not None and cached["state"] == CACHED:
-        others.append(_standing_of(cached))
-    standing = _standing_of(typed)
+        others.append(standing_of(cached))
+    standing = standing_of(typed)
     if not others or not standing.source & COUNTED:
         return
     for other in others:
         source = (standing.source | other.source) & (COUNTED | POLLED)
         standing = Standing.of(standing.connseq, source, standing.joined(other).numbers)
-    typed.update(zip(_STANDING, standing, strict=True))
+    typed.update(zip(STANDING, standing, strict=True))
     work.changed[row.key] = None
     if queued is not None:
         work.pend(key, -1)
-        _take_away(work, queued)
+        work.take_away(queued)
     if cached is not None and cached["state"] == CACHED:
         gone = Standing(cached["connseq"], cached["source"], cached["words"])
-        _delete_content(work, row._replace(key=key, connseq=gone.connseq, source=gone.source, words=gone.words))
+        work.delete_content(row._replace(key=key, connseq=gone.connseq, source=gone.source, words=gone.words))
 
 
-def _confirm(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) -> Outcome:
+def _confirm(work: ResultRows, result: FetchResult, row: QueueRow, outcome: Outcome) -> Outcome:
     """The server reported "not modified"."""
     cached = work.cache.get(row.key)
     if outcome is Outcome.STORE_AGAIN:
@@ -531,7 +358,7 @@ def _confirm(work: _Work, result: FetchResult, row: QueueRow, outcome: Outcome) 
         or result.unchanged != content_token(cached["fetched_machineid"], cached["fetched_fileid"])
     ):
         # The content meant is gone, or was found damaged: fetch it after all.
-        _to_the_end(work, row, row.slot, _Bad(0, ""))
+        work.to_the_end(row, row.slot, Bad(0, ""))
         return Outcome.RETRY
     if result.headers:
         cached["headers"] = renewed_headers(cached["headers"], result.headers)
@@ -545,7 +372,7 @@ def _named_otherwise(cached: dict[str, Any], notice: UrlNotice) -> bool:
 
 
 def _fetched(
-    work: _Work, result: FetchResult, row: QueueRow, cached: dict[str, Any], told: bool, changed: bool
+    work: ResultRows, result: FetchResult, row: QueueRow, cached: dict[str, Any], told: bool, changed: bool
 ) -> None:
     """Confirm the content, and take over what was told of it.
 
@@ -583,7 +410,7 @@ def _stand(row: QueueRow, cached: dict[str, Any]) -> bool:
     if row.source == TOLD == cached["source"] and not (row.words or cached["words"]):
         cached["connseq"] = max(row.connseq, cached["connseq"])
         return False
-    former = _standing_of(cached)
+    former = standing_of(cached)
     connseq, source, words = Standing(row.connseq, row.source, row.words).joined(former)
     if not source & COUNTED:
         # Of a page that content users have, they are to see that it was deleted.
@@ -591,18 +418,3 @@ def _stand(row: QueueRow, cached: dict[str, Any]) -> bool:
         source |= WITHDRAWN if had else former.source & WITHDRAWN
     cached.update(connseq=connseq, source=source, words=words)
     return source != former.source
-
-
-def _save(work: _Work) -> None:
-    txn = work.txn
-    rows = [tuple(work.cache[key].values()) for key in sorted(work.changed)]
-    CACHE.upsert(txn, rows, _UPDATED)
-    txn.execute_in("DELETE FROM qdb WHERE urlkey IN ({in})", sorted(work.taken))
-    forget_cancelled(txn, sorted(work.cancelled))
-    for key, (row, bad) in sorted(work.moved.items()):
-        txn.execute(
-            "UPDATE qdb SET slot = ?, seq = ?, generation = ?, attempts = ?, unreached = ?,"
-            " bad_code = ?, bad_text = ?, bad_time = ? WHERE urlkey = ?",
-            [row.slot, row.seq, row.generation, row.attempts, row.unreached, *bad, work.now, key],
-        )
-    work.sets.save()
