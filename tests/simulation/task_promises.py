@@ -124,6 +124,12 @@ class TaskPromises:
             else:
                 self._changed(number, self._jobs[number], state, attempt, commits, due, started, resource)
 
+        world = self._world
+        ((count,),) = world.rows("SELECT COUNT(*) FROM jobs WHERE ended_time IS NULL")
+        ((told,),) = world.rows("SELECT value FROM schedulerfence WHERE name = 'open'")
+        if count != told:
+            self._broken("P14", f"the books say that {told} jobs are open, {count} are")
+
     def _new(self, number: int, task: int, text: str) -> None:
         if not task:
             return
