@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.due import SPREAD_SECONDS, JobRetries, check_when, first_due, next_due, spread
+from lcc.domain.due import SPREAD_SECONDS, JobRetries, check_when, first_due, next_due, parse_at, spread
 from lcc.domain.job_hosts import check_rules, may_run
 from lcc.model.tasks import When
 
@@ -184,3 +184,38 @@ def test_hosts(rules: list[str], host: str, may: bool) -> None:
 def test_bad_hosts(rules: list[str]) -> None:
     with pytest.raises(ValueError, match="allow"):
         check_rules(rules)
+
+
+ZONES = ["Europe/Amsterdam", "America/New_York", "America/Havana", "Australia/Lord_Howe", "Asia/Kolkata", "UTC"]
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("at_time", ["00:00", "00:30", "01:45:30", "02:00", "02:30", "03:00"])
+def test_each_day_of_a_year_once_whatever_the_clock_does(zone: str, at_time: str) -> None:
+    """Changes at two, at midnight, and by half an hour; as a time of day and as a cron line."""
+    hour, minute, second = parse_at(at_time)
+    whens = [When(at=at_time, timezone=zone)]
+    if not second:
+        whens.append(When(cron=f"{minute} {hour} * * *", timezone=zone))
+    for when in whens:
+        due = at("2025-12-31T12:00:00", zone)
+        days = []
+        for _ in range(365):
+            due = next_due(when, 1, due, due)
+            moment = datetime.fromtimestamp(due, ZoneInfo(zone))
+            days.append(moment.date())
+            wanted = datetime(moment.year, moment.month, moment.day, hour, minute, second, tzinfo=ZoneInfo(zone))
+            if moment.replace(tzinfo=None) != wanted.replace(tzinfo=None):
+                # It falls into the gap, at whose end it is due.
+                assert wanted.astimezone(UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None) != wanted.replace(
+                    tzinfo=None
+                )
+            assert moment.fold == 0
+        assert days == [date(2026, 1, 1) + timedelta(days=number) for number in range(365)]
+
+
+def test_a_job_that_starts_in_the_hour_that_comes_twice_is_done_once() -> None:
+    when = When(at="02:30", timezone="Europe/Amsterdam")
+    first = at("2026-10-25T02:30:00")
+    for started in (first, first + 1800, first + 3600, first + 5400):
+        assert shown(next_due(when, 1, started, first)) == "2026-10-26T02:30:00+01:00"

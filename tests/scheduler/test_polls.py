@@ -421,3 +421,29 @@ def test_a_removed_provider_is_not_made_again_by_its_polls(bench: Polling, kind:
     bench.order(orders.TASK_RESUME, task)
     bench.pass_time(1300, 10)
     assert watched[0] == "http://site/" and bench.tasks.task(task).state is TaskState.ACTIVE
+
+
+def test_news_waits_while_too_many_jobs_are_open(bench: Polling) -> None:
+    task = bench.feed()
+    bench.outbox()
+    sql = "UPDATE schedulerfence SET value = value + ? WHERE name = 'open'"
+    bench.database.now(lambda txn: txn.execute(sql, [1000]))
+    bench.fetch()
+    manager = worker(bench)
+    bench.pass_time(200, 5)
+    assert manager.given() == [] and bench.tasks.task(task).due_time is not None
+    bench.database.now(lambda txn: txn.execute(sql, [-1000]))
+    bench.pass_time(120, 5)
+    given(manager)
+
+
+def test_many_polls_that_cannot_be_asked_for_now_do_not_spin(bench: Polling, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polls, "_BATCH", 2)
+    bench.queue.database.now(lambda txn: txn.execute("DELETE FROM proots"))
+    bench.refused = NotifierRefused(code("try-later"), "later")
+    for number in range(5):
+        bench.feed(f"http://site/{number}")
+    assert bench.outbox() == []
+    bench.refused = None
+    bench.pass_time(2)
+    assert len(bench.outbox()) == 5

@@ -175,3 +175,15 @@ def test_the_text_of_a_page_that_is_gone_goes_with_it(world: World) -> None:
     assert [bytes(key) for (key,) in world.database.query("SELECT urlkey FROM texts")] == [kept]
     # It comes back as it was: its text is made again.
     assert world.database.query("SELECT COUNT(*) FROM jobs WHERE dedup IS NULL AND kind = 'text'") == [(1,)]
+
+
+def test_texts_wait_while_too_many_jobs_are_open(world: World) -> None:
+    feed = world.feed()
+    world.follow()
+    world.items(feed, f"{SITE}1")
+    world.cache.put(pid_of(world), f"{SITE}1")
+    sql = "UPDATE schedulerfence SET value = value + ? WHERE name = 'open'"
+    world.database.now(lambda txn: txn.execute(sql, [1000]))
+    assert world.follow() == []
+    world.database.now(lambda txn: txn.execute(sql, [-1000]))
+    assert len(world.follow()) == 1

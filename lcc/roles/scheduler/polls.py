@@ -91,8 +91,8 @@ class Polls:
         await self._follow()
         while self._room() and self._engine.paused_since is None:
             due = await self._store.due_polls(int(self._engine.now()), _BATCH)
-            await bisected(due, self._poll, self._suspend)
-            if len(due) < _BATCH:
+            handled = sum(await bisected(due, self._poll, self._suspend))
+            if len(due) < _BATCH or not handled:
                 return
 
     # Pages that have changed.
@@ -108,7 +108,8 @@ class Polls:
             pages = [page for page in await self._main.select(changed_pages, self._position, upto) if page.content]
             found = await self._found({all_views_key(page.key): page for page in pages})
             if found or upto - self._saved >= _POSITION_SAVED:
-                self._engine.add(await self._store.make_found_jobs(found, int(self._engine.now()), upto))
+                self._engine.add(await self._store.make_found_jobs(found, int(self._engine.now())))
+                await self._store.save_position(upto, int(self._engine.now()))
                 self._saved = upto
             self._position = upto
 
@@ -120,10 +121,12 @@ class Polls:
 
     # Polls that are due.
 
-    async def _suspend(self, poll: Poll, error: Exception) -> None:
+    async def _suspend(self, poll: Poll, error: Exception) -> int:
         await self._store.suspend_task(poll.task.id, error, int(self._engine.now()))
+        return 1
 
-    async def _poll(self, due: Sequence[Poll]) -> None:
+    async def _poll(self, due: Sequence[Poll]) -> int:
+        """Polls these; returns for how many of them something was done: not while the UNS cannot be asked."""
         now = int(self._engine.now())
         pages = await self._pages(due)
         keys = {page.key for page in pages.values() if page.key}
@@ -145,6 +148,7 @@ class Polls:
         if found:
             self._engine.add(await self._store.make_found_jobs(found, now))
         self._engine.counters.polled += await self._store.ask(asked, now)
+        return len(found) + len(asked)
 
     async def _pages(self, due: Sequence[Poll]) -> dict[int, Asked]:
         """The next poll of each task: whose its page is, and the key of that."""

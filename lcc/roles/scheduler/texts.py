@@ -103,7 +103,10 @@ class Texts:
                 upto = min(ends[name], at + CHANGES_AT_ONCE)
                 wanted = await follow(at, upto, feeds)
                 if wanted or upto - self._saved[name] >= _SAVED or self._saved[name] > upto:
-                    self._made(await self._store.make_text_jobs(wanted, {name: upto}, int(self._now())))
+                    made = await self._store.make_text_jobs(wanted, {name: upto}, int(self._now()))
+                    if made is None:
+                        return  # too many jobs are open: later
+                    self._made(made)
                     self._saved[name] = upto
                 at = self._at[name] = upto
 

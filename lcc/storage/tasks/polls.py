@@ -24,7 +24,7 @@ from lcc.storage.tasks.write import TaskWrite
 
 _OWN = ("pid", "urlkey", "polls", "asked_time", "seen")
 _SELECT = f"SELECT {', '.join((*TASKS.columns, *_OWN))} FROM tasks"
-_KEY_BYTES = 20
+_LATER_SECONDS = 60
 
 
 class Poll(NamedTuple):
@@ -117,11 +117,9 @@ def save_position(write: TaskWrite, change: int) -> None:
     write.txn.upsert("meta", ["name", "value"], [("polls_change", str(change))], ["name"], ["value"])
 
 
-def make_found_jobs(write: TaskWrite, found: Sequence[Found], position: int | None = None) -> list[DueJob]:
-    """A job for each page that has changed; its task has no other one.
-
-    :param position: as :func:`save_position`.
-    """
+def make_found_jobs(write: TaskWrite, found: Sequence[Found]) -> list[DueJob]:
+    """A job for each page that has changed; its task has no other one.  Where no more may be open, they are looked
+    at again in a minute."""
     made = []
     numbers = [each.poll.task.id for each in found]
     ready = {
@@ -135,6 +133,9 @@ def make_found_jobs(write: TaskWrite, found: Sequence[Found], position: int | No
         if task.id not in ready:
             continue
         ready.discard(task.id)
+        if not write.room:
+            write.txn.execute("UPDATE tasks SET due_time = ? WHERE id = ?", [write.now + _LATER_SECONDS, task.id])
+            continue
         spec = attrs.evolve(task.spec, data="")
         job = Job(
             write.next("job"),
@@ -150,8 +151,6 @@ def make_found_jobs(write: TaskWrite, found: Sequence[Found], position: int | No
         )
         if each.moved:
             _move(write, task, each.moved)
-    if position is not None:
-        save_position(write, position)
     return made
 
 

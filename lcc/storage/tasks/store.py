@@ -41,6 +41,7 @@ from lcc.storage.tasks.polls import (
     make_found_jobs,
     polls_of_pages,
     polls_position,
+    save_position,
 )
 from lcc.storage.tasks.robots import delays_said, poll_robots, untold_delays
 from lcc.storage.tasks.text_jobs import TextRow, WantedText, forget_texts, make_text_jobs
@@ -217,11 +218,19 @@ class TaskStore:
         """As :func:`lcc.storage.tasks.polls.polls_position`."""
         return self._database.select(polls_position)
 
-    def make_found_jobs(
-        self, found: Sequence[Found], now: int, position: int | None = None
-    ) -> Deferred[list[DueJob]]:
-        """As :func:`lcc.storage.tasks.polls.make_found_jobs`."""
-        return self._write(now, make_found_jobs, list(found), position)
+    async def make_found_jobs(self, found: Sequence[Found], now: int) -> list[DueJob]:
+        """As :func:`lcc.storage.tasks.polls.make_found_jobs`; a task for which that is not possible is suspended."""
+
+        async def suspend(each: Found, error: Exception) -> list[DueJob]:
+            await self.suspend_task(each.poll.task.id, error, now)
+            return []
+
+        made = await bisected(found, lambda some: self._write(now, make_found_jobs, some), suspend)
+        return [job for each in made for job in each]
+
+    def save_position(self, change: int, now: int) -> Deferred[None]:
+        """As :func:`lcc.storage.tasks.polls.save_position`."""
+        return self._write(now, save_position, change)
 
     def ask(self, asked: Sequence[Asked], now: int) -> Deferred[int]:
         """As :func:`lcc.storage.tasks.polls.ask`."""
@@ -241,7 +250,7 @@ class TaskStore:
 
     def make_text_jobs(
         self, wanted: Sequence[WantedText], positions: Mapping[str, int], now: int
-    ) -> Deferred[list[DueJob]]:
+    ) -> Deferred[list[DueJob] | None]:
         """As :func:`lcc.storage.tasks.text_jobs.make_text_jobs`."""
         return self._write(now, make_text_jobs, list(wanted), dict(positions))
 

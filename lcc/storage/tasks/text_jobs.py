@@ -174,8 +174,13 @@ def items_leading_to(txn: Txn, pages: Sequence[PolledContent], feeds: Collection
     return list(found.values())
 
 
-def make_text_jobs(write: TaskWrite, wanted: Sequence[WantedText], positions: Mapping[str, int]) -> list[DueJob]:
-    """Make a job for each page that has no text of its content yet, and save how far the numbers were followed."""
+def make_text_jobs(
+    write: TaskWrite, wanted: Sequence[WantedText], positions: Mapping[str, int]
+) -> list[DueJob] | None:
+    """Make a job for each page that has no text of its content yet, and save how far the numbers were followed.
+
+    :returns: None: so many jobs may not be open now, and nothing was done.
+    """
     keys = {bytes.fromhex(each.page.key): each for each in wanted}
     sql = "SELECT urlkey, md5 FROM texts WHERE urlkey IN ({in})"
     have = {bytes(key): md5 for key, md5 in write.txn.query_in(sql, sorted(keys))}
@@ -184,6 +189,8 @@ def make_text_jobs(write: TaskWrite, wanted: Sequence[WantedText], positions: Ma
     }
     sql = "SELECT dedup FROM jobs WHERE dedup IN ({in})"
     there = {bytes(row[0]) for row in write.txn.query_in(sql, sorted(missing))}
+    if len(missing) - len(there) > write.room:
+        return None
     made = []
     for dedup, (page, task, identity) in missing.items():
         if dedup in there:
