@@ -129,7 +129,8 @@ class Scheduler:
         self._room_for_endings: Deferred[None] | None = None
         self._lost: list[Lost] = []
         self._killed: dict[tuple[int, int], str] = {}
-        self._told: dict[int, tuple[int, int, int, str]] = {}
+        self._told: dict[tuple[int, int], tuple[int, str]] = {}
+        """What is to be noted of running attempts (job, attempt): process id or 0, status or empty."""
         self._loaded: tuple[int, int] = _FIRST
         self._repeated = store.repeated
         self._giving: list[tuple[DueJob, Manager]] = []
@@ -234,8 +235,8 @@ class Scheduler:
     def job_told(self, manager: Manager, job: int, attempt: int, process: int = 0, status: str = "") -> None:
         """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
         if manager.attempt_of(job) == attempt:
-            _, _, known, before = self._told.get(job, (0, 0, 0, ""))
-            self._told[job] = (job, attempt, process or known, status[:MESSAGE_CHARS_MAX] or before)
+            known, before = self._told.get((job, attempt), (0, ""))
+            self._told[job, attempt] = (process or known, status[:MESSAGE_CHARS_MAX] or before)
 
     def job_ended(self, manager: Manager, number: int, result: JobResult, chars: int) -> Deferred[Any] | None:
         """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
@@ -306,7 +307,7 @@ class Scheduler:
     async def _note_progress(self, now: int) -> None:
         if self._told:
             told, self._told = self._told, {}
-            await self.store.note_progress(list(told.values()), now)
+            await self.store.note_progress([(*key, *said) for key, said in told.items()], now)
 
     def _time(self) -> int:
         now = int(self.now())
@@ -442,7 +443,7 @@ class Scheduler:
         if attempt != result.attempt:
             return
         self._killed.pop((result.id, attempt), None)
-        self._told.pop(result.id, None)
+        self._told.pop((result.id, attempt), None)
         if result.state in (JobState.RUNNING, JobState.PERMANENT) and manager.connection is not None:
             # What it has committed may have been refused, here or when it was read, so that it has ended; a manager
             # where it has ended by itself takes no notice.
