@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -41,17 +42,22 @@ DATABASE = "mariadbd"
 class Kind:
     """What is special about a provider of a kill test.
 
-    :ivar hours, bandwidth_bytes, files_max: as of :class:`lcc.model.Provider`.
+    :ivar hours, bandwidth_bytes, files_max, interval_seconds: as of :class:`lcc.model.Provider`.
     """
 
     hours: str = ""
     bandwidth_bytes: int | None = None
     files_max: int | None = None
+    interval_seconds: float | None = None
 
 
 EVERY_OTHER_SLOT = ",".join(str(slot) for slot in range(0, 24, 2))
 ODD_SLOTS = ",".join(str(slot) for slot in range(1, 24, 2))
-KINDS = (Kind(hours=EVERY_OTHER_SLOT), Kind(bandwidth_bytes=5_000), Kind(files_max=10), Kind(hours=ODD_SLOTS))
+SLOW = Kind(interval_seconds=4.0)
+KINDS = (
+    *(Kind(hours=EVERY_OTHER_SLOT), Kind(bandwidth_bytes=5_000), SLOW, Kind(files_max=10)),
+    *(Kind(hours=ODD_SLOTS), SLOW),
+)
 KINDS_EVERY = 3
 """Every third provider is special."""
 
@@ -176,23 +182,24 @@ class Cluster(Tree):
             for path in (self.folder / home / "spool").glob("*.set")
         ]
 
-    def register(self, count: int, port: int, special: bool) -> list[Registered]:
+    def register(self, count: int, port: int, special: Sequence[Kind]) -> list[Registered]:
         """Register providers whose pages are on this port.
 
-        :param special: some of them are of a special kind.
+        :param special: some of them are of these kinds.
         """
         database = self.open_database()
         registered = []
         for index in range(count):
             name, password = f"p{index:02d}", generate_password()
             number, ordinary = divmod(index, KINDS_EVERY)
-            kind = KINDS[number % len(KINDS)] if special and not ordinary else Kind()
+            kind = special[number % len(special)] if special and not ordinary else Kind()
             provider = Provider(
                 0,
                 (f"http://127.0.0.1:{port}/{name}/",),
                 hash_password(password, generated=True),
                 hours=kind.hours,
                 bandwidth_bytes=kind.bandwidth_bytes,
+                interval_seconds=kind.interval_seconds,
                 files_max=kind.files_max,
                 priority=index % 3,
                 full_sets=None,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -384,6 +385,27 @@ def check_bandwidth(case: Case) -> Iterator[Violation]:
             yield Violation("P11", text)
 
 
+def spaces(case: Case) -> Iterator[tuple[Registered, Asked, Asked]]:
+    """Requests of providers with an interval, each with the one before; what a robot that stood still sent late is
+    left out."""
+    for provider in case.providers:
+        if provider.kind.interval_seconds is None:
+            continue
+        asked = sorted((each for each in case.journal.asked if each.pid == provider.pid), key=lambda each: each.time)
+        for before, after in pairwise(asked):
+            if not stood_still(case, before):
+                yield provider, before, after
+
+
+def check_interval(case: Case) -> Iterator[Violation]:
+    """P11: no fetch begins before the interval since the last one is over."""
+    for provider, before, after in spaces(case):
+        seconds = after.time - before.time
+        if seconds + LATE_SECONDS + before.lag < (provider.kind.interval_seconds or 0.0):
+            yield Violation("P11", f"{seconds:.1f} s between {before} and {after}")
+            return
+
+
 def check_feed(case: Case, copy: dict[str, tuple[str, str]]) -> Iterator[Violation]:
     """A content user that has followed all changes has exactly what the cache has.
 
@@ -406,6 +428,7 @@ CHECKS: tuple[Check, ...] = (
     check_serial,
     check_hours,
     check_bandwidth,
+    check_interval,
 )
 
 
@@ -425,6 +448,7 @@ def figures(case: Case) -> dict[str, int]:
         "requests_in_hours": sum(asked.pid in with_hours for asked in case.journal.asked),
         # Those before which something was given that the LCC must know of: others cannot come too early.
         "requests_in_bandwidth": sum(each.known_bytes > 0 for each in debts(case)),
+        "requests_in_interval": sum(1 for _ in spaces(case)),
         "cached": sum(row.cached for row in case.evidence.rows),
         "errors": sum(stats.errors for stats in case.evidence.stats.values()),
         "bytes": sum(gave.bytes for gave in case.journal.gave),

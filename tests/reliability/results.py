@@ -17,6 +17,7 @@ ADDED = (
     "requests",
     "requests_in_hours",
     "requests_in_bandwidth",
+    "requests_in_interval",
     "errors",
     "damaged",
     "users_killed",

@@ -26,7 +26,7 @@ from tests.support.processes.followers import Follower
 from tests.support.processes.links import Links
 from tests.support.waiting import wait_for
 
-from .cluster import Cluster, Registered
+from .cluster import KINDS, Cluster, Kind, Registered
 from .evidence import Evidence, Row, gather, waiting
 from .faults import Faults
 from .journal import Journal
@@ -67,7 +67,7 @@ class Plan:
     :ivar providers: how many.
     :ivar pace_seconds: between two sets on each of a provider's two connections, on average.
     :ivar fault_seconds: between two faults, on average.
-    :ivar special: some providers have hours, bandwidth or quotas.
+    :ivar special: kinds of every third provider: with hours, bandwidth, quotas, an interval.
     :ivar still_share: of the faults, those that let a process stand still.
     :ivar slow_central: the queue manager is far from the central BOT-M, whose BOT-Ms lose their connections to it
         again and again (:mod:`tests.support.processes.links`).
@@ -81,7 +81,7 @@ class Plan:
     providers: int = 50
     pace_seconds: float = 8.0
     fault_seconds: float = 1.5
-    special: bool = True
+    special: tuple[Kind, ...] = KINDS
     still_share: float = 0.2
     damage: bool = True
     unses: int = 2

@@ -10,6 +10,7 @@ import pytest
 from tests.support.databases import need_galera
 from tests.support.switches import LONG
 
+from .cluster import Kind
 from .run import Plan, run
 
 BACKENDS = ("sqlite", "mariadb", "galera") if LONG else ("sqlite",)
@@ -27,7 +28,7 @@ def test_random_kills(backend: str) -> None:
         kills=5,
         rounds=1,
         providers=6,
-        special=False,
+        special=(Kind(interval_seconds=2.5),),
         pace_seconds=0.8,
         fault_seconds=0.4,
         still_share=0.0,
@@ -40,3 +41,4 @@ def test_random_kills(backend: str) -> None:
     print(result)
     assert sum(result["kills"].values()) >= plan.kills
     assert result["accepted"] and result["requests"] and result["cached"], "it has done nothing"
+    assert result["requests_in_interval"], "nobody was asked twice in an interval's time"

@@ -225,6 +225,20 @@ def test_bandwidth() -> None:
     assert figures(killed)["requests_in_bandwidth"] == 0
 
 
+def test_interval() -> None:
+    slow = [Registered(1, "", "p", Kind(interval_seconds=10.0))]
+
+    def fetches(pause_seconds: float) -> Case:
+        asked = [Asked(1, "/p/a", number * pause_seconds, "bot1a", 1, 0.0) for number in range(20)]
+        return Case(slow, PORT, Journal(asked=asked), Evidence([], [], {}, 0, {}))
+
+    assert promises(fetches(9.0)) == set(), "the way there may take some time"
+    assert promises(fetches(7.0)) == {"P11"}
+    assert figures(fetches(7.0))["requests_in_interval"] == 19
+    still = [Fault("still", "bot1a", 0.0, number * 7.0) for number in range(20)]
+    assert promises(attrs.evolve(fetches(7.0), faults=still)) == set()
+
+
 def test_a_connection_number_given_twice() -> None:
     case = sound()
     case.journal.welcomes.append(Welcome(1, 9.0, 7, 0, (), ""))
