@@ -1,6 +1,8 @@
 """Kills scheduler, managers, launchers, shepherds and workers at random while jobs run (``make kill-jobs``).
 
-``python -m tests.reliability.jobs --kills 1000 [--seed N]``
+``python -m tests.reliability.jobs --kills 1000 [--seed N] [--backend mariadb]``
+
+On MariaDB the server is killed as well.
 
 The oracle is outside: workers append to a journal, hold a lock for each task (and give it to a child that would
 outlive them), and count in what their task keeps.  In the end:
@@ -25,17 +27,22 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
+import pymysql
 
+from lcc.testing.mariadb import PrivateMariaDb
 from lcc.workers.linux import marked, parents
 from tests.support.waiting import wait_for
 
 BIN = Path(sys.executable).parent
 MANAGERS = ("anna", "bert")
+DATABASE = "mariadbd"
+KINDS = ("scheduler", "manager", "launcher", "shepherd", "worker", "all", DATABASE)
+WEIGHTS = (2, 3, 3, 5, 6, 1, 2)
 PERIODS = (1, 1, 1, 5, 9)
 """Of the tasks, in seconds; the longer ones leave time to try again."""
 TASKS = len(PERIODS)
@@ -94,10 +101,12 @@ class Jobs:
     """A scheduler, managers, and tasks.
 
     :param folder: of all their files.
+    :param server: has the tables; None: they are on SQLite.
     """
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, server: PrivateMariaDb | None = None) -> None:
         self.folder = folder
+        self.server = server
         self.random = random.Random(seed)
         self.kills: Counter[str] = Counter()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -107,7 +116,9 @@ class Jobs:
         for name, text in (("work.py", WORK.format(python=sys.executable)), ("follow.sh", FOLLOW)):
             (self.workers / name).write_text(text)
             (self.workers / name).chmod(0o755)
-        self._configure("scheduler", "[scheduler]\nlease = 10\nretries = 100\nretry_initial = 1\nconnect = ''\n")
+        database = "" if server is None else f"[database]\nurl = '{server.new_database()}'\n"
+        settings = "[scheduler]\nlease = 10\nretries = 100\nretry_initial = 1\nconnect = ''\n"
+        self._configure("scheduler", database + settings)
         for name in MANAGERS:
             connect = f"unix:{folder}/scheduler/home/scheduler.sock"
             settings = f"workers = ['{self.workers}']\nuser = 'root'\nconnect = '{connect}'\nstop_seconds = 2\n"
@@ -131,7 +142,11 @@ class Jobs:
         return done.stdout
 
     def start(self, name: str) -> None:
-        """Start a role."""
+        """Start a role, or the database server."""
+        if name == DATABASE:
+            assert self.server is not None
+            self.server.launch()
+            return
         plugin = "lcc-scheduler" if name == "scheduler" else "lcc-manager"
         with (self.folder / name / "log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
@@ -151,10 +166,11 @@ class Jobs:
             self.start(name)
         if not self._of_kind("worker"):
             return
-        kind = self.random.choices(
-            ("scheduler", "manager", "launcher", "shepherd", "worker", "all"), (2, 3, 3, 5, 6, 1)
-        )[0]
-        if kind in ("scheduler", "manager"):
+        kinds, weights = KINDS[: None if self.server else -1], WEIGHTS[: None if self.server else -1]
+        kind = self.random.choices(kinds, weights)[0]
+        if kind == DATABASE:
+            self._kill_database()
+        elif kind in ("scheduler", "manager"):
             name = "scheduler" if kind == "scheduler" else self.random.choice(MANAGERS)
             self._kill_role(name, kind)
         elif kind == "all":
@@ -166,6 +182,12 @@ class Jobs:
                 with suppress(ProcessLookupError):
                     os.kill(self.random.choice(found), signal.SIGKILL)
                     self.kills[kind] += 1
+
+    def _kill_database(self) -> None:
+        if self.server is not None and DATABASE not in self.down:
+            self.server.kill()
+            self.kills[DATABASE] += 1
+            self.down[DATABASE] = time.monotonic() + self.random.choice((0.0, 0.3, 1.0))
 
     def _kill_role(self, name: str, kind: str) -> None:
         if name not in self.down:
@@ -192,6 +214,11 @@ class Jobs:
 
     def rows(self, query: str) -> list[Any]:
         """From the tables of tasks."""
+        if self.server is not None:
+            settings = {"unix_socket": str(self.server.socket), "user": "root", "database": "lcc1"}
+            with closing(pymysql.connect(**settings)) as connection, connection.cursor() as cursor:
+                cursor.execute(query)
+                return list(cursor.fetchall())
         path = self.folder / "scheduler" / "home" / "tasks.sqlite"
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)) as database:
             return database.execute(query).fetchall()
@@ -201,6 +228,8 @@ class Jobs:
         for name in list(self.down):
             del self.down[name]
             self.start(name)
+        if self.server is not None:
+            wait_for("the database server answers", self.server.serves)
         before = dict(
             self.rows("SELECT task, COUNT(*) FROM jobs WHERE state = 'completed' AND task > 0 GROUP BY task")
         )
@@ -269,14 +298,8 @@ class Jobs:
             process.wait()
 
 
-def run(kills: int, seed: int, pace_seconds: float, tell: Any) -> Outcome:
-    """One run, in a folder of its own.
-
-    :param pace_seconds: between two kills, on average.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="lcc-kill-jobs-"))
-    folder.chmod(0o755)
-    jobs = Jobs(folder, seed)
+def _kill(jobs: Jobs, kills: int, pace_seconds: float, tell: Any) -> Outcome:
+    folder = jobs.folder
     try:
         for name in ("scheduler", *MANAGERS):
             jobs.start(name)
@@ -298,6 +321,21 @@ def run(kills: int, seed: int, pace_seconds: float, tell: Any) -> Outcome:
         jobs.kill_all()
         tell(f"files are in {folder}")
         raise
+    return outcome
+
+
+def run(kills: int, seed: int, pace_seconds: float, tell: Any, backend: str = "sqlite") -> Outcome:
+    """One run, in a folder of its own.
+
+    :param backend: ``sqlite`` or ``mariadb``.
+    :param pace_seconds: between two kills, on average.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="lcc-kill-jobs-"))
+    folder.chmod(0o755)
+    with ExitStack() as stack:
+        server = stack.enter_context(PrivateMariaDb(durable=True)) if backend == "mariadb" else None
+        jobs = Jobs(folder, seed, server)
+        outcome = _kill(jobs, kills, pace_seconds, tell)
     subprocess.run(["rm", "-rf", folder], check=True)
     return outcome
 
@@ -308,9 +346,10 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 100_000)
     parser.add_argument("--pace", type=float, default=0.4, help="seconds between two kills, on average")
+    parser.add_argument("--backend", choices=("sqlite", "mariadb"), default="sqlite")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
-    print(run(options.kills, options.seed, options.pace, lambda text: print(text, flush=True)))
+    print(run(options.kills, options.seed, options.pace, lambda text: print(text, flush=True), options.backend))
 
 
 if __name__ == "__main__":
