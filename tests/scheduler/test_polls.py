@@ -198,6 +198,41 @@ def test_errors(bench: Polling) -> None:
     assert bench.outbox() == [] and found.due_time is None
 
 
+def test_what_no_worker_can_read_fails_until_it_changes(bench: Polling) -> None:
+    manager = worker(bench)
+    task = bench.feed()
+    bench.outbox()
+    bench.fetch()
+    bench.pass_time(2)
+    job, _ = given(manager)
+    manager.end(job, JobState.PERMANENT, message="not a feed")
+    since = bench.tasks.task(task).since_time
+    for _ in range(2):
+        bench.until_asked()
+        bench.confirm()
+    bench.until_asked()
+    found = bench.tasks.task(task)
+    assert (found.failures, found.message, found.since_time) == (1, "not a feed", since)
+    assert since is not None and found.last_state is JobState.PERMANENT
+    bench.fetch()
+    bench.pass_time(2)
+    job, _ = given(manager)
+    manager.end(job)
+    assert bench.tasks.task(task).failures == 0
+
+
+@pytest.mark.parametrize("status", [404, 403])
+def test_a_site_without_robots_txt_does_not_fail(bench: Polling, status: int) -> None:
+    task = bench.feed("http://www.example.org/robots.txt", kind="robots")
+    bench.outbox()
+    [row] = bench.queue.rows()
+    bench.queue.record(bench.queue.failed(row, status), now=int(bench.now()))
+    bench.pass_time(1300, 10)
+    found = bench.tasks.task(task)
+    assert (found.failures, found.last_state) == (0, JobState.COMPLETED)
+    assert found.message.startswith(f"no robots.txt, all may be fetched: {status}")
+
+
 def test_what_waits_in_the_queue_is_not_put_there_twice(bench: Polling) -> None:
     bench.feed()
     assert bench.outbox() == [FEED]

@@ -181,8 +181,11 @@ def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
             history, task = after_poll(write.txn, rules, task, history, False, interval, each.max_age)
         task = _told(task, each, write.now)
         if task.spec.kind == ROBOTS and each.code:
-            robots_known(write, rules, task.id, "", rules.robots_in_place(each.code), each.code)
+            allow = rules.robots_in_place(each.code)
+            robots_known(write, rules, task.id, "", allow, each.code)
             task = settled(task)
+            if allow == "all":
+                task = _succeeded(task, write.now, f"no robots.txt, all may be fetched: {each.fault}")
         values = dict(zip(TASKS.columns, task_values(task), strict=True))
         root = _root(poll.url)
         going_on = values["state"] == TaskState.ACTIVE.value
@@ -249,9 +252,9 @@ def _feed_record(txn: Txn, task: Task) -> dict[str, Any]:
 def _told(task: Task, asked: Asked, now: int) -> Task:
     """The task, as its last poll leaves it."""
     if asked.unchanged:
-        task = attrs.evolve(
-            task, ended_time=now, last_state=JobState.COMPLETED, since_time=None, failures=0, message=""
-        )
+        if task.last_state is JobState.PERMANENT and task.since_time is not None:
+            return task  # no worker can read what is there: it fails until that changes
+        task = _succeeded(task, now)
     elif asked.fault:
         task = attrs.evolve(
             task,
@@ -263,6 +266,12 @@ def _told(task: Task, asked: Asked, now: int) -> Task:
             state=TaskState.SUSPENDED if asked.gone else task.state,
         )
     return task
+
+
+def _succeeded(task: Task, now: int, message: str = "") -> Task:
+    return attrs.evolve(
+        task, ended_time=now, last_state=JobState.COMPLETED, since_time=None, failures=0, message=message
+    )
 
 
 def after_poll(
