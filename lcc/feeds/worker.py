@@ -11,6 +11,7 @@ import codecs
 import json
 import os
 import time
+import xml.sax.expatreader  # noqa: F401  # feedparser's own, at the first document
 from pathlib import Path
 
 import feedparser  # noqa: F401  # for the forks
