@@ -13,10 +13,10 @@ from click.shell_completion import ShellComplete
 from lcc.admin.cli import main
 from lcc.admin.tasks import orders as task_orders
 from lcc.config import load_config
-from lcc.model.tasks import Effects, JobState, LogRow
+from lcc.model.tasks import Effects, JobState, LogRow, ManagerStatus
 from lcc.storage.tasks.place import place_of_tasks
 from tests.support.admin import Lcc
-from tests.support.databases import DirectDatabase
+from tests.support.databases import DirectDatabase, result_of
 from tests.support.tasks import NOW, Tasks
 
 
@@ -160,3 +160,28 @@ def test_completion(lcc: Lcc, monkeypatch: Any) -> None:
         assert [each.value for each in complete.get_completions([*config, "resource", "set"], "s")] == ["site"]
         states = complete.get_completions([*config, "job", "list", "--state"], "temp")
         assert [each.value for each in states] == ["temporary-error"]
+
+
+def test_status_shows_scheduler_and_managers(lcc: Lcc, monkeypatch: Any) -> None:
+    lcc.admin("init")
+    assert "scheduler     has not run yet" in say(lcc, "status")
+    with scheduler(lcc, monkeypatch) as tasks:
+        up = ManagerStatus("one", "alpha", "r", 1, NOW - 300, NOW, capacity=4)
+        down = ManagerStatus("two", "beta", "r", 1, NOW - 900, NOW - 600, NOW - 600)
+        result_of(tasks.store.save_managers([up, down], [], NOW, 86400))
+        tasks.add()
+        tasks.run()
+        waits = json.loads(say(lcc, "job", "add", "--json", "--", "missing"))
+        screen = say(lcc, "status")
+        assert "scheduler     run 1 is running; last heard of 0 seconds ago" in screen
+        assert "jobs          1 running, 1 waiting" in screen
+        assert "manager       one on alpha: up for 5 minutes, 0 of 4 jobs running" in screen
+        assert "manager       two on beta: down since 2026-05-28 20:16:40 (10 minutes)" in screen
+        record = json.loads(say(lcc, "status", "--json"))["tasks"]
+        assert (record["alive"], record["running"], record["waiting"]) == (True, 1, 1)
+        assert [each["state"] for each in record["managers"]] == ["up", "down"]
+        monkeypatch.setattr("lcc.admin.context.Admin.now", lambda _: NOW + 100)
+        screen = say(lcc, "status")
+        assert "is not running; last heard of 100 seconds ago" in screen and "one on alpha: unknown" in screen
+        shown = say(lcc, "job", "show", str(waits["id"]))
+        assert "waits:      due for 100 seconds: no manager that may run it has this executable, or room" in shown
