@@ -11,6 +11,7 @@ from lcc.domain.items import ItemRules
 from lcc.domain.task_rules import TaskRules
 from lcc.model.items import as_json
 from lcc.model.tasks import Effects, JobNotice
+from lcc.storage.tasks import robots
 from lcc.storage.tasks.items import ItemStore
 from lcc.storage.tasks.robots import EVERY_SECONDS
 from lcc.storage.tasks.views import tasks_page
@@ -33,12 +34,17 @@ def tasks(backend: Any) -> Iterator[Tasks]:
     database.blocking.close()
 
 
-def notify(tasks: Tasks, *notices: JobNotice) -> None:
-    """A job that notifies of these."""
+def notify(tasks: Tasks, *notices: JobNotice) -> int:
+    """A job that notifies of these; its id."""
     tasks.add(every=10**6)
     [due] = [each for each in tasks.make() if each.kind == "command"]
     [job] = tasks.start(due)
     tasks.end(job, effects=Effects(notices=notices))
+    return job.id
+
+
+def logged_of(tasks: Tasks, job: int) -> list[tuple[str, str]]:
+    return [(level, text) for _, level, text in tasks.log(job) if level != "end"]
 
 
 def told(tasks: Tasks) -> list[tuple[str, str, list[str]]]:
@@ -54,9 +60,9 @@ def test_the_first_hint_of_a_site_has_its_robots_txt_polled(tasks: Tasks) -> Non
     notify(tasks, hint("1"), hint("no"), hint("x", "b", "link"), JobNotice("http://c/", "link", "retract"))
     # What takes a hint back needs no leave.
     assert told(tasks) == [("http://c/", "link", ["http://c/"])]
-    robots = tasks.database.blocking.select(tasks_page, 0, "robots")
-    assert sorted(each.spec.args for each in robots) == [("http://a/robots.txt",), ("http://b/robots.txt",)]
-    assert all(each.due_time == NOW for each in robots)
+    polled = tasks.database.blocking.select(tasks_page, 0, "robots")
+    assert sorted(each.spec.args for each in polled) == [("http://a/robots.txt",), ("http://b/robots.txt",)]
+    assert all(each.due_time == NOW for each in polled)
     known(tasks, TEXT, "rules", 200)
     assert told(tasks)[1:] == [("http://a/", "feed", ["http://a/1"])]
     # From now on at once, and once only.
@@ -68,11 +74,11 @@ def test_the_first_hint_of_a_site_has_its_robots_txt_polled(tasks: Tasks) -> Non
 
 def test_a_host_whose_name_is_too_long_is_left_out(tasks: Tasks) -> None:
     """It has no room in the tables, and must not keep the ending of its job from being recorded."""
-    notify(tasks, hint("x", "a" * 300), hint("1"))
+    job = notify(tasks, hint("x", "a" * 300), hint("1"))
     assert tasks.database.query("SELECT origin FROM robots") == [("http://a/",)]
     assert tasks.database.query("SELECT origin FROM heldnotices") == [("http://a/",)]
-    [(text,)] = tasks.database.query("SELECT text FROM joblogs WHERE level = 'info'")
-    assert text.startswith("1 URLs of a host whose name is too long are left out: http://aaa")
+    [(level, text)] = logged_of(tasks, job)
+    assert level == "warn" and text.startswith("1 URLs of a host whose name is too long are left out: http://aaa")
 
 
 def test_a_site_without_robots_txt_allows_everything(tasks: Tasks) -> None:
@@ -94,10 +100,21 @@ def test_a_site_whose_robots_txt_cannot_be_had_allows_nothing_for_now(tasks: Tas
 
 
 def test_a_hint_does_not_wait_for_ever(tasks: Tasks) -> None:
-    notify(tasks, hint("1"))
+    job = notify(tasks, hint("1"))
     result_of(tasks.store.purge_page(NOW + 8 * 86400, 10**9, 400))
     known(tasks, TEXT, "rules", 200)
     assert told(tasks) == []
+    text = "1 URLs of http://a/ are left out: its robots.txt was not to be had for a week"
+    assert logged_of(tasks, job) == [("warn", text)]
+
+
+def test_no_more_hints_wait_than_may(tasks: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robots, "HELD_MAX", 2)
+    job = notify(tasks, hint("1"), hint("2"), hint("3"))
+    assert logged_of(tasks, job) == [("warn", "1 URLs of http://a/ are left out: 2 wait for its robots.txt already")]
+    known(tasks, "User-agent: *\nDisallow: /2", "rules", 200)
+    assert told(tasks) == [("http://a/", "feed", ["http://a/1"])]
+    assert logged_of(tasks, job)[1:] == [("info", "robots.txt forbids 1 of 2 URLs of http://a/")]
 
 
 def test_the_worker_of_robots_txt(tasks: Tasks) -> None:

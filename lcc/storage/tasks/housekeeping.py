@@ -20,6 +20,15 @@ def purge_page(write: TaskWrite, jobs_kept_seconds: int, statistics_kept_days: i
     sql = "SELECT id FROM taskorders WHERE done_time <= ? ORDER BY done_time, id LIMIT ?"
     orders = [number for (number,) in txn.query(sql, [write.now - _ORDERS_KEPT_SECONDS, PAGE_ROWS])]
     txn.execute_in("DELETE FROM taskorders WHERE id IN ({in})", orders)
-    txn.execute("DELETE FROM heldnotices WHERE time <= ?", [write.now - HELD_SECONDS])
+    _drop_hints(write)
     txn.execute("DELETE FROM jobsdone WHERE day < ?", [write.now // DAY_SECONDS - statistics_kept_days])
     return len(jobs) == PAGE_ROWS or len(orders) == PAGE_ROWS
+
+
+def _drop_hints(write: TaskWrite) -> None:
+    """Hints that have waited too long for a robots.txt."""
+    limit = [write.now - HELD_SECONDS]
+    sql = "SELECT job, origin, COUNT(*) FROM heldnotices WHERE time <= ? GROUP BY job, origin"
+    for job, origin, count in write.txn.query(sql, limit):
+        write.tell(job, "warn", f"{count} URLs of {origin} are left out: its robots.txt was not to be had for a week")
+    write.txn.execute("DELETE FROM heldnotices WHERE time <= ?", limit)

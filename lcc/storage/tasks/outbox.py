@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from lcc.model.tasks import MESSAGE_CHARS_MAX, JobNotice, LogRow
+from lcc.model.tasks import JobNotice
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.write import TaskWrite
 
@@ -110,6 +110,6 @@ def answer_sets(write: TaskWrite, answers: Sequence[Answer]) -> None:
         root, source, order, urls, job = rows[answer.number]
         if answer.again:
             add_set(write, 0, root, source, order, json.loads(urls), job)
-        elif answer.refused and write.txn.one("SELECT 1 FROM jobs WHERE id = ?", [job]):
-            write.log(job, 0, LogRow(write.now, "error", answer.refused[:MESSAGE_CHARS_MAX]))
+        elif answer.refused:
+            write.tell(job, "error", answer.refused)
     write.txn.execute_in("DELETE FROM tasknotices WHERE number IN ({in})", list(rows))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from lcc.interfaces import ITaskRules
-from lcc.model.tasks import JobNotice, JobSpec, LogRow, Task, When
+from lcc.model.tasks import JobNotice, JobSpec, Task, When
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.new_tasks import draw_task_id, insert_task
 from lcc.storage.tasks.outbox import add_notices, root_of
@@ -49,7 +49,7 @@ def _admitted(
 ) -> list[JobNotice]:
     if len(origin) > _ORIGIN_CHARS_MAX:
         left = f"{len(notices)} URLs of a host whose name is too long are left out: {origin[:80]}"
-        write.log(job, 0, LogRow(write.now, "info", left))
+        write.tell(job, "warn", left)
         return []
     row = write.txn.one("SELECT rules, allow, checked_time FROM robots WHERE origin = ?", [origin])
     if row is None:
@@ -64,9 +64,9 @@ def _allowed(
     write: TaskWrite, rules: ITaskRules, text: str, allow: str, notices: list[JobNotice], job: int
 ) -> list[JobNotice]:
     found = [notice for notice in notices if rules.robots_allow(text, allow, notice.url)]
-    if job and len(found) < len(notices):
+    if len(found) < len(notices):
         left = f"robots.txt forbids {len(notices) - len(found)} of {len(notices)} URLs of {root_of(notices[0].url)}"
-        write.log(job, 0, LogRow(write.now, "info", left))
+        write.tell(job, "info", left)
     return found
 
 
@@ -116,10 +116,13 @@ def _ask_for(write: TaskWrite, rules: ITaskRules, origin: str) -> None:
 
 def _hold(write: TaskWrite, origin: str, notices: list[JobNotice], job: int) -> None:
     waiting = write.txn.value("SELECT COUNT(*) FROM heldnotices WHERE origin = ?", [origin], 0)
+    held = notices[: max(0, HELD_MAX - waiting)]
     rows = [
-        (write.next("notice"), origin, each.url, each.source, each.op, each.mimetype, job, write.now)
-        for each in notices[: max(0, HELD_MAX - waiting)]
+        (write.next("notice"), origin, each.url, each.source, each.op, each.mimetype, job, write.now) for each in held
     ]
+    if len(held) < len(notices):
+        left = len(notices) - len(held)
+        write.tell(job, "warn", f"{left} URLs of {origin} are left out: {HELD_MAX:,} wait for its robots.txt already")
     write.txn.insert("heldnotices", _HELD, rows)
 
 
@@ -156,7 +159,7 @@ def _release(write: TaskWrite, rules: ITaskRules, origin: str, text: str, allow:
         by_job.setdefault(job, []).append(JobNotice(url, source, op, mimetype))
     write.txn.execute("DELETE FROM heldnotices WHERE origin = ?", [origin])
     for job, notices in by_job.items():
-        add_notices(write, _allowed(write, rules, text, allow, notices, 0), 0, job)
+        add_notices(write, _allowed(write, rules, text, allow, notices, job), 0, job)
 
 
 def settled(task: Task) -> Task:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from lcc.errors import Busy
-from lcc.model.tasks import LogRow, TaskClaim
+from lcc.model.tasks import MESSAGE_CHARS_MAX, LogRow, TaskClaim
 from lcc.storage.database.transactions import Txn
 
 DAY_SECONDS = 86400
@@ -75,6 +75,11 @@ class TaskWrite:
     def log(self, job: int, attempt: int, row: LogRow) -> None:
         """A row of a job's log."""
         self._logs[job].append((attempt, row))
+
+    def tell(self, job: int, level: str, text: str) -> None:
+        """A row of the log of a job that has ended, if it is still kept."""
+        if job and self.txn.one("SELECT 1 FROM jobs WHERE id = ?", [job]):
+            self.log(job, 0, LogRow(self.now, level, text[:MESSAGE_CHARS_MAX]))
 
     def save(self) -> None:
         """Write what has changed."""
