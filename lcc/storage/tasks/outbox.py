@@ -74,9 +74,20 @@ def add_set(
 ) -> int:
     """One set; returns its number."""
     number = write.next("notice")
-    text = json.dumps(list(urls), separators=(",", ":"), ensure_ascii=False)
-    write.txn.insert("tasknotices", _COLUMNS, [(number, pid, root, source, order, text, job, write.now)])
+    write.txn.insert("tasknotices", _COLUMNS, [(number, pid, root, source, order, _json(urls), job, write.now)])
     return number
+
+
+def add_polls(write: TaskWrite, polls: Iterable[tuple[int, str, str]]) -> None:
+    """A set for each of these polls: provider, root and URL."""
+    rows = [
+        (write.next("notice"), pid, root, "polled", 0, _json([{"c": url}]), 0, write.now) for pid, root, url in polls
+    ]
+    write.txn.insert("tasknotices", _COLUMNS, rows)
+
+
+def _json(urls: Sequence[Mapping[str, str]]) -> str:
+    return json.dumps(list(urls), separators=(",", ":"), ensure_ascii=False)
 
 
 def outbox(txn: Txn, after: int, limit: int) -> list[OutboxSet]:

@@ -17,12 +17,17 @@ from lcc.interfaces import ITaskRules
 from lcc.model.tasks import DueJob, Job, JobState, Task, TaskState
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import insert_job
-from lcc.storage.tasks.outbox import add_set, root_of
+from lcc.storage.tasks.outbox import add_polls, root_of
 from lcc.storage.tasks.robots import ROBOTS, remove_task, robots_known, settled
 from lcc.storage.tasks.rows import TASKS, task_of, task_values, write_list
 from lcc.storage.tasks.write import TaskWrite
 
 _OWN = ("pid", "urlkey", "polls", "asked_time", "seen")
+_NOTED = (
+    *("due_time", "started_time", "ended_time", "last_state", "since_time", "failures", "message", "state"),
+    *("every_seconds", "pid", "urlkey", "polls", "asked_time"),
+)
+"""What a poll changes of its task."""
 _SELECT = f"SELECT {', '.join((*TASKS.columns, *_OWN))} FROM tasks"
 _LATER_SECONDS = 60
 
@@ -156,7 +161,8 @@ def make_found_jobs(write: TaskWrite, found: Sequence[Found]) -> list[DueJob]:
 
 def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
     """Put polls into the outbox, and note what became of those before them; returns how many were put there."""
-    count = 0
+    noted: list[tuple[Any, ...]] = []
+    polls: list[tuple[int, str, str]] = []
     current = {
         row[0]: row[1]
         for row in write.txn.query_in(
@@ -191,26 +197,27 @@ def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
         going_on = values["state"] == TaskState.ACTIVE.value
         values["due_time"] = _next(write.txn, rules, task, write.now) if going_on else None
         values["started_time"] = write.now if going_on else task.started_time
-        names = ("due_time", "started_time", "ended_time", "last_state", "since_time", "failures", "message", "state")
-        own = {
-            "every_seconds": task.when.every_seconds,
-            "pid": each.pid or poll.pid,
-            "urlkey": (each.key or poll.key) or None,
-            "polls": history,
-            "asked_time": write.now if going_on else None,
-        }
-        assignments = ", ".join(f"{name} = ?" for name in (*names, *own))
-        write.txn.execute(
-            f"UPDATE tasks SET {assignments} WHERE id = ?",
-            [*(values[name] for name in names), *own.values(), task.id],
+        row = (
+            *values.values(),
+            *(1, each.pid or poll.pid, (each.key or poll.key) or None, history),
+            *(write.now if going_on else None, poll.seen),
         )
         if each.moved:
+            _note(write, [row])
             _move(write, task, each.moved)
             write.txn.execute("UPDATE tasks SET due_time = ?, asked_time = NULL WHERE id = ?", [write.now, task.id])
-        elif going_on:
-            add_set(write, each.pid, root, "polled", 0, [{"c": poll.url}])
-            count += 1
-    return count
+            continue
+        noted.append(row)
+        if going_on:
+            polls.append((each.pid, root, poll.url))
+    _note(write, noted)
+    add_polls(write, polls)
+    return len(polls)
+
+
+def _note(write: TaskWrite, rows: list[tuple[Any, ...]]) -> None:
+    """Update tasks after their polls: statement by statement that would cost a database server most of a poll."""
+    write.txn.upsert("tasks", (*TASKS.columns, "polled", *_OWN), rows, ["id"], _NOTED)
 
 
 def _root(url: str) -> str:
