@@ -103,7 +103,7 @@ ALLOWED = {
     "lcc/fetchers/names.py": ("threading.Thread", "asks the system's resolver; the reactor's own in a simulation"),
     "lcc/fetchers/tls.py": ("*.read_bytes", "certificates; TLS is not simulated"),
     "lcc/fetchers/file.py": ("os.open", "fetches file: URLs, which are real files by definition"),
-    "lcc/roles/manager/launching.py": ("os.open", "the lock that real processes inherit"),
+    "lcc/roles/manager/remains.py": ("os.open", "the lock that real processes inherit"),
     "lcc/services/manager.py": ("tempfile.* *.is_dir", "where real processes have their files"),
     "lcc/roles/cu/packages/bodies.py": ("os.open tempfile.*", "packages are made in threads of their own"),
     "lcc/console/credentials.py": ("open os.open", "who may log in at the console, which is not simulated"),
