@@ -69,6 +69,8 @@ def manager_text(manager: ManagerStatus, now: float) -> str:
 
 def scheduler_lines(figures: TaskFigures, now: float) -> Iterator[tuple[str, str]]:
     """A screen: a name, which is empty where the line above goes on, and a text."""
+    if not (figures.heard_time or figures.orders):
+        return  # nobody uses it
     yield "scheduler", scheduler_text(figures, now)
     if figures.order_time is not None:
         oldest = duration(now - figures.order_time)

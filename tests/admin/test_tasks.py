@@ -164,12 +164,14 @@ def test_completion(lcc: Lcc, monkeypatch: Any) -> None:
 
 def test_status_shows_scheduler_and_managers(lcc: Lcc, monkeypatch: Any) -> None:
     lcc.admin("init")
+    assert "scheduler" not in say(lcc, "status")
+    say(lcc, "task", "add", "--every", "60", "--", "c")
     assert "scheduler     has not run yet" in say(lcc, "status")
     with scheduler(lcc, monkeypatch) as tasks:
         up = ManagerStatus("one", "alpha", "r", 1, NOW - 300, NOW, capacity=4)
         down = ManagerStatus("two", "beta", "r", 1, NOW - 900, NOW - 600, NOW - 600)
         result_of(tasks.store.save_managers([up, down], [], NOW, 86400))
-        tasks.add()
+        tasks.carry_out()
         tasks.run()
         waits = json.loads(say(lcc, "job", "add", "--json", "--", "missing"))
         screen = say(lcc, "status")
