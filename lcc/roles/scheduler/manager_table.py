@@ -6,6 +6,8 @@ start the scheduler reads it: a manager that does not come back is missed, also 
 
 from __future__ import annotations
 
+import math
+
 import attrs
 
 from lcc.model.tasks import ManagerStatus
@@ -47,7 +49,7 @@ class ManagerTable:
         changed = [each for name, each in shown.items() if not _same(each, self._written.get(name))]
         heard = [manager.name for manager in self._roster.connected]
         self._changed, self._write_at = False, clock  # if it fails: the next second
-        await self._store.save_managers(changed, heard, int(now), int(FORGOTTEN_SECONDS))
+        await self._store.save_managers(changed, heard, math.floor(now), FORGOTTEN_SECONDS)
         self._written = shown
         self._write_at = clock + HEARD_WRITTEN_SECONDS
 
@@ -57,10 +59,10 @@ def _status(manager: Manager, clock: float, now: float) -> ManagerStatus:
         manager.name,
         manager.host,
         manager.run,
-        int(manager.started_time),
-        int(manager.started_time),
+        math.floor(manager.started_time),
+        math.floor(manager.started_time),
         int(now - max(0.0, clock - manager.heard)),
-        None if manager.lost_time is None else int(manager.lost_time),
+        None if manager.lost_time is None else math.floor(manager.lost_time),
         manager.paused,
         manager.capacity,
         tuple(limits for _, limits in sorted(manager.kinds.items())),

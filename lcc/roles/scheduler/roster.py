@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lcc.model.tasks import ManagerStatus, RunningJob
 from lcc.roles.scheduler.managers import Manager
 
-FORGOTTEN_SECONDS = 7 * 86400.0
+FORGOTTEN_SECONDS = 7 * 86400
 """A manager that was not heard of for so long is no longer missed."""
 
 
