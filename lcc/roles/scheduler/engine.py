@@ -132,6 +132,8 @@ class Scheduler:
         self._told: dict[tuple[int, int], tuple[int, str]] = {}
         """What is to be noted of running attempts (job, attempt): process id or 0, status or empty."""
         self._loaded: tuple[int, int] = _FIRST
+        self._loading: tuple[int, int] = _FIRST
+        """Up to where is being loaded now: what others make meanwhile may come too late for it."""
         self._repeated = store.repeated
         self._giving: list[tuple[DueJob, Manager]] = []
         self._last_time = 0
@@ -369,7 +371,11 @@ class Scheduler:
             due, number = self.ready.read_from
             self._loaded, self.ready.read_from = min(self._loaded, (due, number - 1)), None
         limit = min(_BATCH, self.settings.ready_max)
-        found = await self.store.due_jobs(self._loaded, now, limit)
+        self._loading = (now, 1 << 62)
+        try:
+            found = await self.store.due_jobs(self._loaded, now, limit)
+        finally:
+            self._loading = _FIRST
         end = (now, 1 << 62) if len(found) < limit else (found[-1].due_time, found[-1].id)
         giving = {job.id for job, _ in self._giving}
         new = [job for job in found if job.id not in giving and self.ready.wants(job)]
@@ -400,11 +406,12 @@ class Scheduler:
     def _add(self, made: list[DueJob]) -> None:
         """These were made just now: those that come behind what was loaded will be."""
         for job in made:
-            if (job.due_time, job.id) <= self._loaded:
+            if (job.due_time, job.id) <= max(self._loaded, self._loading):
                 if self._room:
                     self.ready.add(job)
                 else:
-                    self._loaded = min(self._loaded, (job.due_time, job.id - 1))
+                    key = job.due_time, job.id
+                    self.ready.read_from = min(key, self.ready.read_from or key)
 
     # Endings.
 
