@@ -131,6 +131,13 @@ class KeptEndings:
             found.append((id_, attempt, commit or float("inf"), _Kept(id_, attempt, commit, None)))
         for *_, kept in sorted(found, key=lambda each: each[:3]):
             self._enter(kept)
+        # Named for its commit, a job that was killed with the last run would seem to run here for ever.
+        ended = {each[:2] for each in found if not each[3].commit}
+        for id_, attempt in sorted({each[:2] for each in found} - ended):
+            text = "Ended because the manager was killed"
+            ending = Ending(0, id_, attempt, JobState.TEMPORARY.value, message=text)
+            content = b"".join(NewEnding(ending, [], None).checked_pieces())
+            self._enter(_Kept(id_, attempt, 0, content))
 
     def __len__(self) -> int:
         return len(self._kept) + len(self._new)
