@@ -78,8 +78,8 @@ class _Engine(MultiService):
             "scheduler", settings.name, claim.epoch, environment.token(), environment.reactor, policy.good_hello
         )
         engine = self.engine
-        self._notices = Notices(link, engine.store, engine.now, engine.counters)
-        self._polls = Polls(engine, engine.store, self._main, self._notices.has_room, self._notices.provider)
+        self._notices = Notices(link, engine.store, self._main, engine.now, engine.counters)
+        self._polls = Polls(engine, engine.store, self._main, self._notices.has_room, link.watch)
         self._texts = Texts(engine.store, self._main, engine.now, engine.add)
         self._sites = WatchedSites(engine.store, self._main, engine.now, link.watch)
         engine.background += [self._notices.tick, self._polls.tick, self._texts.tick, self._sites.tick]

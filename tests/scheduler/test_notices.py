@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from twisted.internet.defer import Deferred, succeed
 
 from lcc.errors import code
+from lcc.model import Provider
 from lcc.model.notifiers import NoticeOutcome, RefusedElement, SourcedSet
 from lcc.model.tasks import Effects, JobNotice, JobState
 from lcc.roles.scheduler.counters import Counters
 from lcc.roles.scheduler.notices import Notices
+from lcc.storage.providers.providers import add_provider, change_provider, locked_provider, order_removal
 from tests.scheduler.bench import Bench
+from tests.support.databases import DirectDatabase
 
 URL = "http://site/page"
 
@@ -28,6 +32,7 @@ class Link:
     def __init__(self) -> None:
         self.told: list[SourcedSet] = []
         self.answers: list[tuple[int, Any]] = []
+        self.before_answer: Callable[[], None] = lambda: None
         self.pid = 7
 
     def watch(self, root: str) -> Deferred[int]:
@@ -35,6 +40,7 @@ class Link:
 
     def tell(self, told: SourcedSet) -> Deferred[NoticeOutcome]:
         self.told.append(told)
+        self.before_answer()
         number, refused = self.answers.pop(0) if self.answers else (0, ())
         return succeed(NoticeOutcome(told.number, number, "", refused))
 
@@ -49,16 +55,23 @@ class Notifying(Bench):
         super().__init__(folder)
         self.link: Any = Link()
         self.start()
-        self.tasks.no_robots_txt("http://site/")
-        self.notices = Notices(self.link, self.engine.store, self.now, Counters())
+        self.tasks.no_robots_txt("http://site/", "http://other/")
+        self.main = DirectDatabase("sqlite:lcc.db", folder)
+        main: Any = self.main  # stands in for one with threads
+        self.notices = Notices(self.link, self.engine.store, main, self.now, Counters())
         self.giving = self.manager()
 
-    def notify(self) -> list[tuple[str, str]]:
-        """A job notifies of a page; its log."""
+    def register(self, *roots: str) -> int:
+        """A provider with these roots."""
+        return self.main.now(add_provider, Provider(0, roots, f"hashed {roots}"))
+
+    def notify(self, *urls: str) -> list[tuple[str, str]]:
+        """A job notifies of pages; its log."""
+        notices = tuple(JobNotice(url, "link") for url in urls or (URL,))
         self.add(every=10**6)
         self.pass_time(2)
         [job] = self.giving.given()
-        self.giving.end(job, effects=Effects(notices=(JobNotice(URL, "link"),)))
+        self.giving.end(job, effects=Effects(notices=notices))
         assert self.state(job.id) is JobState.COMPLETED
         for _ in range(4):
             self.notices.tick()
@@ -73,6 +86,7 @@ def bench(tmp_path: Path) -> Iterator[Notifying]:
     yield bench
     bench.engine.stop()
     bench.database.blocking.close()
+    bench.main.blocking.close()
 
 
 def test_what_is_accepted(bench: Notifying) -> None:
@@ -86,16 +100,39 @@ def test_a_set_that_is_refused_is_an_error_of_its_job(bench: Notifying, name: st
     assert level == "error" and text.startswith(f"The UNS refuses 1 URLs of http://site/: {code(name)} ")
 
 
-def test_a_provider_that_has_gone_since_is_asked_for_again(bench: Notifying) -> None:
+def test_a_url_is_that_of_the_provider_with_the_longest_root(bench: Notifying) -> None:
+    """As polls of the same site are: what a registered provider has below a folder is not the watched site's."""
+    whole, folder = bench.register("http://other/"), bench.register("http://site/docs/")
+    assert bench.notify(URL, "http://site/docs/a", "http://site/docs/b", "http://other/") == []
+    told = {each.pid: [url["c"] for url in each.urls] for each in bench.link.told}
+    assert told == {7: [URL], folder: ["http://site/docs/a", "http://site/docs/b"], whole: ["http://other/"]}
+    numbers = [each.number for each in bench.link.told]
+    assert numbers == sorted(set(numbers))
+
+
+def test_a_provider_that_has_lost_its_root_gets_no_more(bench: Notifying) -> None:
+    first = bench.register("http://site/")
     bench.notify()
-    bench.link.pid = 8
+    before = bench.main.now(locked_provider, first)
+    assert before is not None
+    bench.main.now(change_provider, attrs.evolve(before, roots=("http://site/docs/",)))
+    assert bench.notify() == [] and [each.pid for each in bench.link.told] == [first, 7]
+
+
+def test_a_provider_that_has_gone_since_is_asked_for_again(bench: Notifying) -> None:
+    first = bench.register("http://site/")
+
+    def removed() -> None:
+        bench.main.now(order_removal, first)
+
+    bench.link.before_answer = removed
     bench.link.answers = [(code("provider-gone"), ())]
     assert bench.notify() == []
-    assert [each.pid for each in bench.link.told] == [7, 7, 8]
+    assert [each.pid for each in bench.link.told] == [first, 7]
     numbers = [each.number for each in bench.link.told]
     assert numbers == sorted(set(numbers))
     # It is gone as well: that is told.
-    bench.link.answers = [(code("provider-gone"), ())] * 2
+    bench.link.answers = [(code("provider-gone"), ())]
     assert "The UNS refuses" in bench.notify()[0][1]
 
 

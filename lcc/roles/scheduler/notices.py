@@ -4,32 +4,35 @@ They stand in an outbox (``tasknotices``), put there by the transaction that mad
 told over the link to the port of notifiers, and taken out once they are answered: told again after a crash, a set is
 applied once, by its number.
 
-A set names a site; its provider is asked for at the UNS, which makes a watched one if there is none.  One that has
-gone since it was asked for is asked for once more.  What the UNS refuses stands in the log of its job.
+A set names a site.  Its URLs belong to the providers with the longest roots, as in the tables of the queue; a set of
+several is parted.  For what is nobody's the UNS is asked, which makes a watched provider.  Where the provider has
+gone before the set was taken, it is looked up once more.  What the UNS refuses stands in the log of its job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from lcc.errors import Busy, StoreUnavailable, code, entry_for
+from lcc.domain.urls import normalise
+from lcc.errors import Busy, StoreUnavailable, UrlError, code, entry_for
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
 from lcc.model.sources import parse_source
 from lcc.model.tasks import MESSAGE_CHARS_MAX
 from lcc.roles.background import Background
 from lcc.roles.notifier import NotifierLink, NotifierRefused
 from lcc.roles.scheduler.counters import Counters
+from lcc.storage.database.database import Database
 from lcc.storage.tasks.outbox import Answer, OutboxSet
+from lcc.storage.tasks.poll_results import providers_of
 from lcc.storage.tasks.store import TaskStore
 
 _log = Logger()
 
 _PAGE = 200
-_PROVIDERS_MAX = 20_000
 _TRY_LATER = code("try-later")
 _PROVIDER_GONE = code("provider-gone")
 
@@ -37,6 +40,7 @@ _PROVIDER_GONE = code("provider-gone")
 class Notices:
     """See :mod:`lcc.roles.scheduler.notices`.
 
+    :param main: the database of the queue; only read.
     :ivar link: to the UNS.
     :ivar waiting: sets that were read and have no answer yet.
     """
@@ -45,17 +49,18 @@ class Notices:
         self,
         link: NotifierLink,
         store: TaskStore,
+        main: Database,
         now: Callable[[], float],
         counters: Counters,
     ) -> None:
         self.link = link
         self._store = store
+        self._main = main
         self._now = now
         self._counters = counters
         self._work = Background("Cannot notify", failed=self._failed)
         self._told = 0
         self._answered: list[Answer] = []
-        self._providers: dict[str, int] = {}
 
     @property
     def waiting(self) -> int:
@@ -80,19 +85,42 @@ class Notices:
         await self._forget()
         while self.link.connected and self.link.has_room:
             page = await self._store.outbox(self._told, _PAGE)
+            owners = await self._owners(page)
+            made: dict[str, int] = {}
             for each in page:
-                if not await self._tell(each):
+                if not await self._tell(each, owners, made):
                     return
             await self._forget()
             if len(page) < _PAGE:
                 return
 
-    async def _tell(self, each: OutboxSet) -> bool:
-        """Tell a set; False: the UNS cannot be asked now."""
-        pid, known = each.pid, each.root in self._providers
+    async def _owners(self, page: Sequence[OutboxSet]) -> dict[str, int]:
+        """Whose the URLs of these sets are; those of nobody are left out."""
+        urls = {url["c"] for each in page if not each.pid for url in each.urls}
+        normal = {url: _normal(url) for url in urls}
+        owners = await self._main.interact(providers_of, sorted({*normal.values()} - {""})) if urls else {}
+        return {url: owners[name] for url, name in normal.items() if name in owners}
+
+    async def _tell(self, each: OutboxSet, owners: Mapping[str, int], made: dict[str, int]) -> bool:
+        """Tell a set; False: the UNS cannot be asked now.
+
+        :param made: the providers that were asked for, by root.
+        """
+        pid = each.pid
+        if not pid:
+            parts: dict[int, list[Mapping[str, str]]] = {}
+            for url in each.urls:
+                parts.setdefault(owners.get(url["c"], 0), []).append(url)
+            if len(parts) > 1:
+                # Each gets a number of its own, and comes behind the others.
+                await self._store.part_set(each.number, list(parts.values()), int(self._now()))
+                self._told = each.number
+                return True
+            pid = next(iter(parts), 0) or made.get(each.root, 0)
+        known = pid != 0
         if not pid:
             try:
-                pid = await self.provider(each.root)
+                pid = made[each.root] = await self.link.watch(each.root)
             except NotifierRefused as refused:
                 if refused.code == _TRY_LATER:
                     return False
@@ -103,25 +131,11 @@ class Notices:
         self.link.tell(told).addCallback(self._outcome, each, known and not each.pid)
         return True
 
-    async def provider(self, root: str) -> int:
-        """The id of the provider of a root; it is made, as a watched one, if there is none.
-
-        :raises NotifierRefused: it cannot be had.
-        """
-        pid = self._providers.get(root)
-        if pid is None:
-            pid = await self.link.watch(root)
-            if len(self._providers) >= _PROVIDERS_MAX:
-                self._providers.clear()
-            self._providers[root] = pid
-        return pid
-
     def _outcome(self, outcome: NoticeOutcome, each: OutboxSet, known: bool) -> None:
         """
-        :param known: its provider was not asked for, but known from before.
+        :param known: its provider was looked up before, and may have been removed meanwhile.
         """
         if outcome.code:
-            self._providers.pop(each.root, None)  # it may have been removed
             if known and outcome.code == _PROVIDER_GONE:
                 self._answered.append(Answer(each.number, again=True))
             else:
@@ -151,6 +165,14 @@ class Notices:
         # The engine notices both by itself.
         if not failure.check(StoreUnavailable, Busy, CancelledError):
             _log.failure("Cannot notify", failure=failure)
+
+
+def _normal(url: str) -> str:
+    """The URL, normalised; empty: it is none."""
+    try:
+        return normalise(url)
+    except UrlError:
+        return ""
 
 
 def _said(number: int, text: str) -> str:

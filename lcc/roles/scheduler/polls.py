@@ -162,6 +162,7 @@ class Polls:
         nobodys = {poll.pid for poll in due if poll.pid and urls[poll.task.id] not in owners}
         removed = await self._main.select(removed_among, nobodys) if nobodys else set()
         pages: dict[int, Asked] = {}
+        made: dict[str, int] = {}
         for poll in due:
             url = urls[poll.task.id]
             if poll.pid in removed and url not in owners:
@@ -169,7 +170,10 @@ class Polls:
                 pages[poll.task.id] = Asked(poll, fault=f"Provider {poll.pid} was removed", gone=True)
                 continue
             try:
-                pid = owners[url] if url in owners else await self._watch(root_of(url))
+                pid = owners.get(url, 0)
+                if not pid:
+                    root = root_of(url)
+                    pid = made[root] = made.get(root, 0) or await self._watch(root)
             except ValueError:
                 pages[poll.task.id] = Asked(poll, fault="It is no http or https URL", gone=True)
             except NotifierRefused as refused:

@@ -25,6 +25,7 @@ from lcc.model.tasks import DueJob
 from lcc.roles.background import Background
 from lcc.storage.database.database import Database
 from lcc.storage.tasks.item_views import last_change as last_item
+from lcc.storage.tasks.poll_results import providers_of
 from lcc.storage.tasks.store import TaskStore
 from lcc.storage.tasks.text_jobs import (
     CHANGES_AT_ONCE,
@@ -36,7 +37,6 @@ from lcc.storage.tasks.text_jobs import (
     items_leading_to,
     last_page,
     new_items,
-    owners_of,
     pages_at,
     pages_changed,
     text_feeds,
@@ -132,7 +132,7 @@ class Texts:
         urls = _normalised(items)
         if not urls:
             return []
-        owners = await self._main.interact(owners_of, sorted(set(urls.values())))
+        owners = await self._main.interact(providers_of, sorted(set(urls.values())))
         keys = {url: (url_key(pid, url, ""), url_key(pid, url, "")[:16] + b"\xff" * 4) for url, pid in owners.items()}
         known = {link: url for link, url in urls.items() if url in keys}
         pages = await self._main.interact(pages_at, keys, known)

@@ -99,6 +99,17 @@ def outbox(txn: Txn, after: int, limit: int) -> list[OutboxSet]:
     return [OutboxSet._make((*row[:5], tuple(json.loads(row[5])), row[6])) for row in txn.query(sql, [after, limit])]
 
 
+def part_set(write: TaskWrite, number: int, parts: Sequence[Sequence[Mapping[str, str]]]) -> None:
+    """In the place of this set come several, which have its URLs."""
+    row = write.txn.one("SELECT root, source, connorder, job FROM tasknotices WHERE number = ?", [number])
+    if row is None:
+        return  # this was done before
+    root, source, order, job = row
+    for urls in parts:
+        add_set(write, 0, root, source, order, urls, job)
+    write.txn.execute("DELETE FROM tasknotices WHERE number = ?", [number])
+
+
 class Answer(NamedTuple):
     """What the UNS has answered to a set.
 

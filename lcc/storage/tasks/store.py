@@ -31,7 +31,7 @@ from lcc.storage.tasks.housekeeping import purge_page
 from lcc.storage.tasks.item_purge import Place, purge_items
 from lcc.storage.tasks.managers import managers, save_managers
 from lcc.storage.tasks.orders import CarriedOut, carry_out_orders, open_orders, refuse_order
-from lcc.storage.tasks.outbox import Answer, OutboxSet, answer_sets, outbox
+from lcc.storage.tasks.outbox import Answer, OutboxSet, answer_sets, outbox, part_set
 from lcc.storage.tasks.polls import (
     Asked,
     Found,
@@ -243,6 +243,10 @@ class TaskStore:
     def answer_sets(self, answers: Sequence[Answer], now: int) -> Deferred[None]:
         """As :func:`lcc.storage.tasks.outbox.answer_sets`."""
         return self._write(now, answer_sets, list(answers))
+
+    def part_set(self, number: int, parts: Sequence[Sequence[Mapping[str, str]]], now: int) -> Deferred[None]:
+        """As :func:`lcc.storage.tasks.outbox.part_set`."""
+        return self._write(now, part_set, number, parts)
 
     def read(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
         """Run ``function(txn, *args)``, which only reads."""

@@ -17,7 +17,6 @@ from lcc.model.polled import PolledContent
 from lcc.model.tasks import DueJob, Job, JobSpec
 from lcc.storage.database.rows import CACHED
 from lcc.storage.database.transactions import Txn
-from lcc.storage.providers.watched import provider_of
 from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.feed_views import FEED
 from lcc.storage.tasks.rows import dedup_of
@@ -83,12 +82,6 @@ def pages_at(txn: Txn, keys: Mapping[str, Sequence[bytes]], links: Mapping[str, 
         for page in _pages(txn, sql, [low, high]):
             found[link] = page
     return found
-
-
-def owners_of(txn: Txn, urls: Collection[str]) -> dict[str, int]:
-    """Normalised URL -> its provider; nobody's are left out."""
-    owners = {url: provider_of(txn, url) for url in urls}
-    return {url: pid for url, pid in owners.items() if pid is not None}
 
 
 def _pages(txn: Txn, sql: str, values: Sequence[object]) -> list[PolledContent]:
