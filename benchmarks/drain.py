@@ -8,6 +8,8 @@ from the first hundredth of the pages on.  Scrapy has so many processes, too, ea
 as many pages, and does as a polite robot has to: one request at a time for a provider (a download slot of its own for
 each, ``DOWNLOAD_SLOTS``), 32 in all, ``CONCURRENT_ITEMS=1``; it keeps its queue in memory and nothing but the files
 afterwards.  Its start is left out of its time and of its CPU.
+
+``--alone``: one provider, and curl on one connection as a second peer.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from typing import Any
 
 from common import cpu_seconds_of, nginx, peer_python, scratch
 from lcc_site import BIN, EVER_NEW, START_SECONDS, LccSite
+from peers import CURL_ALONE, run_curl
 from queue_fill import fill, note_chores_done
-from rows import Row, add_options, at_least, at_most, give
+from rows import Goal, Row, add_options, at_least, at_most, give
 
 from lcc.testing.mariadb import PrivateMariaDb
 
@@ -130,10 +133,14 @@ def main() -> None:
     parser.add_argument("--robots", type=int, default=1)
     parser.add_argument("--sqlite", action="store_true", help="SQLite instead of MariaDB")
     parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--alone", action="store_true", help="one provider, beside curl on one connection, too")
     add_options(parser)
     options = parser.parse_args()
+    if options.alone:
+        options.providers = 1
     ours: list[dict[str, Any]] = []
     theirs: list[dict[str, float]] = []
+    alone: list[dict[str, float]] = []
     peer_pages = options.peer_pages or options.pages
     with (
         scratch() as work,
@@ -147,29 +154,49 @@ def main() -> None:
             if not options.no_peer:
                 place = work / f"peer{run}"
                 theirs.append(run_scrapy(place, web, options.providers, peer_pages, options.robots))
-            print(f"run {run + 1}: {ours[-1]} {theirs[-1:]}", file=sys.stderr)
-    what = f"{options.providers:,} providers, {options.robots} robots, {'SQLite' if options.sqlite else 'MariaDB'}"
+            if options.alone:
+                urls = [f"{web}p1/{page}.html" for page in range(peer_pages)]
+                alone.append(run_curl(work / f"curl{run}", urls, at_once=1))
+            print(f"run {run + 1}: {ours[-1]} {theirs[-1:]} {alone[-1:]}", file=sys.stderr)
+    where = "SQLite" if options.sqlite else "MariaDB"
+    what = f"{_count(options.providers, 'provider')}, {_count(options.robots, 'robot')}, {where}"
     peer = "" if options.no_peer else f"Scrapy, {options.robots} processes"
-    has_goals = options.providers >= MANY_PROVIDERS and not (options.sqlite or options.no_peer)
-    give(
-        options,
-        [
-            Row(
-                f"{name}, queue to cache",
-                unit,
-                [run[key] for run in ours],
-                peer,
-                [run[key] for run in theirs],
-                goal if has_goals else None,
-                note=what,
-            )
-            for name, unit, key, goal in (
-                ("pages", "pages/s", "rate", at_least(4)),
-                ("CPU for a page", "ms", "cpu_ms", at_most(0.3)),
-                ("CPU for a page with the database", "ms", "all_cpu_ms", None),
-            )
-        ],
-    )
+    rate_goal, cpu_goal = _goals(options)
+    subject, page = ("pages of one provider", "page of one provider") if options.alone else ("pages", "page")
+    rows = [
+        Row(
+            f"{name}, queue to cache",
+            unit,
+            [run[key] for run in ours],
+            peer,
+            [run[key] for run in theirs],
+            goal,
+            note=what,
+        )
+        for name, unit, key, goal in (
+            (subject, "pages/s", "rate", rate_goal),
+            (f"CPU for a {page}", "ms", "cpu_ms", cpu_goal),
+            (f"CPU for a {page} with the database", "ms", "all_cpu_ms", None),
+        )
+    ]
+    if alone:
+        rates = [run["rate"] for run in alone]
+        goal = at_least(0.5) if rate_goal else None
+        rows.insert(1, Row(f"{subject}, against curl", "pages/s", rows[0].ours, CURL_ALONE, rates, goal, note=what))
+    give(options, rows)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _goals(options: argparse.Namespace) -> tuple[Goal | None, Goal | None]:
+    """Of pages/s and of CPU."""
+    if options.sqlite or options.no_peer:
+        return None, None
+    if options.providers >= MANY_PROVIDERS:
+        return at_least(4), at_most(0.3)
+    return (at_least(2), None) if options.alone else (None, None)
 
 
 if __name__ == "__main__":

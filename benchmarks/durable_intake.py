@@ -36,7 +36,7 @@ from lcc.testing.mariadb import PrivateMariaDb
 
 BIN = Path(sys.executable).parent
 ROLES = ("uns", "qm")
-GOAL_URLS_PER_SECOND = 60_000
+GOAL_URLS_PER_SECOND = 55_000
 
 
 class Intake:

@@ -18,18 +18,25 @@ from common import cpu_seconds_of_children, digest_of_files, peer_python
 
 AT_ONCE = 32
 CURL = f"curl --parallel --parallel-max {AT_ONCE}"
+CURL_ALONE = "curl, one connection"
 AIOHTTP = f"aiohttp, {AT_ONCE} tasks"
 SCRAPY = "Scrapy, CONCURRENT_ITEMS=1"
 
 
-def run_curl(folder: Path, urls: Sequence[str], digest: int | None = None) -> dict[str, float]:
-    """Wall and CPU seconds, and files a second."""
+def run_curl(
+    folder: Path, urls: Sequence[str], digest: int | None = None, at_once: int = AT_ONCE
+) -> dict[str, float]:
+    """Wall and CPU seconds, and files a second.
+
+    :param at_once: 1: one after the other, on one connection.
+    """
     out = _made(folder)
     listing = folder / "list"
     with listing.open("w") as file:
         for number, url in enumerate(urls):
             file.write(f"url={url}\noutput={out}/{number}\n")
-    command = ["curl", "-s", "-f", "--parallel", "--parallel-max", str(AT_ONCE), "-K", str(listing)]
+    parallel = ["--parallel", "--parallel-max", str(at_once)] if at_once > 1 else []
+    command = ["curl", "-s", "-f", *parallel, "-K", str(listing)]
     os.sync()
     begun, cpu = time.perf_counter(), cpu_seconds_of_children()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

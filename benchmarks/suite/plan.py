@@ -100,6 +100,13 @@ STEPS = (
         quick="--providers 10000 --pages 10000",
     ),
     Step(
+        "one provider",
+        "drain",
+        ("pages of one provider, queue to cache", "pages of one provider, against curl"),
+        full="--alone --pages 10000",
+        quick="--alone --pages 4000",
+    ),
+    Step(
         "small sets, MariaDB",
         "small_sets",
         (
