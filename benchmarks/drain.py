@@ -160,7 +160,7 @@ def main() -> None:
             print(f"run {run + 1}: {ours[-1]} {theirs[-1:]} {alone[-1:]}", file=sys.stderr)
     where = "SQLite" if options.sqlite else "MariaDB"
     what = f"{_count(options.providers, 'provider')}, {_count(options.robots, 'robot')}, {where}"
-    peer = "" if options.no_peer else f"Scrapy, {options.robots} processes"
+    peer = "" if options.no_peer else "Scrapy" if options.robots == 1 else f"Scrapy, {options.robots} processes"
     rate_goal, cpu_goal = _goals(options)
     subject, page = ("pages of one provider", "page of one provider") if options.alone else ("pages", "page")
     rows = [
