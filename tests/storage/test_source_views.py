@@ -174,3 +174,30 @@ def test_a_late_deletion_in_a_full_set_does_not_unname_what_a_newer_one_has_name
     queue.fetch_all()
     assert there(queue) == {"a", "b"}
     queue.check_books()
+
+
+def test_what_was_withdrawn_is_told_as_deleted_whatever_takes_it_away_again(queue: Queue) -> None:
+    """Deleted twice, as is usual: whoever asks only after the second time has to hear of it, too."""
+    queue.send(1, notice("a"), notice("b"))
+    queue.send(0, notice("a"), notice("b"), source=POLLED)
+    queue.fetch_all()
+    before = last_change(queue)
+    queue.send(2, notice("a", delete=True), notice("b", delete=True))
+    queue.send(3, notice("a", delete=True), source=PUSHED)
+    queue.send(3, notice("b", retract=True), source=LISTED)
+    assert changes(queue, before) == {"a": "deleted", "b": "deleted"}
+    assert there(queue, POLLED) == {"a", "b"}
+    queue.check_books()
+
+
+def test_a_notice_over_quota_does_not_name_what_is_polled(queue: Queue) -> None:
+    queue.send(1, notice("a"))
+    queue.send(2, notice("a", delete=True))
+    queue.fetch_all()
+    queue.send(0, notice("a"), source=POLLED)
+    queue.database.query("UPDATE pidb SET filesmax = 0 WHERE pid = ?", [queue.pid])
+    queue.send(3, notice("a"), source=PUSHED)
+    assert [row.source for row in queue.rows()] == [POLLED]
+    queue.check_books()
+    queue.fetch_all()
+    assert there(queue) == set() and there(queue, POLLED) == {"a"}

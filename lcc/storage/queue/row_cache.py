@@ -18,6 +18,7 @@ from lcc.storage.database.rows import (
     CACHED,
     FETCH,
     NOTHING,
+    POLLED,
     QUEUE,
     QUEUE_UPDATED,
     TOLD,
@@ -150,9 +151,11 @@ class CacheEntry:
         self.plain = not state.words and (state.source == TOLD or (state.source == _SITE and not state.cached))
 
     def stand(self, state: CachedState, standing: Standing) -> None:
-        """Set the state, with this standing."""
+        """Set the state, with this standing.  What was withdrawn stays so until somebody names it again."""
         connseq, source, words = standing
         self.touched = True
+        if source == POLLED:
+            source |= self.state.source & WITHDRAWN
         if not (state is self.state and self.plain and source == state.source and not words):
             if source != self.state.source or words or self.state.words:
                 self.restood = True
@@ -367,7 +370,10 @@ class RowCache:
         """
         queued, cached = self.queue.get(key), self.cache.get(key)
         if standing.source & ~source:
-            if any(entry is not None and entry.state.source & source for entry in (queued, cached)):
+            named = queued.state.source if queued is not None and queued.state.fetch else 0
+            if cached is not None and cached.state.cached:
+                named |= cached.state.source
+            if named & source:
                 self.known(key, standing)
             return
         self._pend(key, -1)
