@@ -10,7 +10,7 @@ a stage that fails leaves nothing behind, and a job may be run again.  ``close``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, Protocol, TypeVar
 
 import attrs
@@ -158,8 +158,8 @@ def run_stages(plugin: IFeedPlugin, run: FeedRun) -> None:
     try:
         data = _stage("fetch", plugin.fetch, run)
         data = _stage("fetchclean", plugin.fetchclean, run, data)
-        info, items = _stage("parse", plugin.parse, run, data)
-        items = list(_stage("filter", plugin.filter, run, items))
+        info, items = _stage("parse", _pair, plugin.parse, run, data)
+        items = _stage("filter", _listed, plugin.filter, run, items)
         items = [_stage("clean", plugin.clean, run, item) for item in items]
         items = [_stage("process", plugin.process, run, item) for item in items]
         _stage("storefeed", plugin.storefeed, run, info, items)
@@ -173,6 +173,18 @@ def run_stages(plugin: IFeedPlugin, run: FeedRun) -> None:
         raise
     _stage("close", plugin.close, run)
     run.finish()
+
+
+# What a stage gives is taken apart within it: it may be a generator, or nothing of the kind.
+
+
+def _pair(parse: Callable[..., tuple[Any, Iterable[Any]]], *arguments: Any) -> tuple[Any, list[Any]]:
+    info, items = parse(*arguments)
+    return info, list(items)
+
+
+def _listed(stage: Callable[..., Iterable[T]], *arguments: Any) -> list[T]:
+    return list(stage(*arguments))
 
 
 def _stage(name: str, function: Callable[..., T], *arguments: Any) -> T:

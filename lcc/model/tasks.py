@@ -389,6 +389,7 @@ class RunningJob(NamedTuple):
     """A job that some manager has, as the scheduler knows it.
 
     :ivar manager: its name.
+    :ivar killed: why it is to end; empty: it is not to.
     """
 
     id: int
@@ -397,6 +398,7 @@ class RunningJob(NamedTuple):
     resource: str
     manager: str
     started_time: int
+    killed: str
 
 
 class TaskClaim(NamedTuple):

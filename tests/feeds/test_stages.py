@@ -218,6 +218,33 @@ def test_a_failure_to_clean_up_does_not_hide_the_first_one() -> None:
     assert kept.logs == ["close: ValueError('second')"]
 
 
+@pytest.mark.parametrize("stage", ["parse", "filter"])
+def test_a_stage_that_gives_nonsense_fails_itself(stage: str) -> None:
+    closed = []
+
+    class Wrong(FullContentPlugin):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "close":
+                closed.append(name)
+            return (lambda *_: None) if name == stage else super().__getattribute__(name)
+
+    with pytest.raises(FeedFault, match=f"{stage}: the plugin should be mended: TypeError"):
+        worked(TWO, Wrong())
+    assert closed == ["close"]
+
+
+def test_a_filter_may_be_a_generator() -> None:
+    class Some(FullContentPlugin):
+        def filter(self, run: Any, items: Any) -> Any:
+            yield from items[1:]
+            if run.policy == "hash":
+                raise ValueError("late")
+
+    assert [item["title"] for item in worked(TWO, Some()).items] == ["two"]
+    with pytest.raises(FeedFault, match="filter: the plugin should be mended: ValueError"):
+        worked(TWO, Some(), policy="hash")
+
+
 def test_what_overriding_a_stage_does() -> None:
     class Own(FullContentPlugin):
         def filter(self, run: FeedRun, items: Any) -> Any:

@@ -127,6 +127,20 @@ def test_a_resource_is_used_by_one_job_at_a_time(bench: Bench) -> None:
     assert len(manager.given()) == 1
 
 
+def test_the_interval_of_a_resource_goes_with_it(bench: Bench) -> None:
+    bench.order(orders.RESOURCE_SET, name="site", interval_seconds=86400)
+    for _ in range(2):
+        bench.add(resource="site")
+    manager = bench.manager()
+    bench.pass_time(2)
+    [job] = manager.given()
+    manager.end(job)
+    assert manager.given() == []
+    bench.order(orders.RESOURCE_REMOVE, name="site")
+    bench.pass_time(2)
+    assert len(manager.given()) == 1
+
+
 def test_a_lost_manager_loses_its_jobs_after_the_lease(bench: Bench) -> None:
     task = bench.add(every=10**6)
     manager = bench.manager()
@@ -267,6 +281,34 @@ def test_orders_of_people(bench: Bench) -> None:
     bench.order(orders.JOB_KILL, again.id)
     bench.pass_time(62)
     assert bench.state(again.id) is JobState.PERMANENT
+    assert bench.tasks.job(again.id).message == "killed by an operator; manager m on host1 is lost"
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("kind", [orders.JOB_KILL, orders.TASK_REMOVE])
+def test_what_is_killed_while_its_manager_is_away_is_ended_when_it_is_back(
+    bench: Bench, kind: str, restart: bool
+) -> None:
+    task = bench.add()
+    manager = bench.manager()
+    bench.pass_time(2)
+    [job] = manager.given()
+    manager.lose()
+    bench.order(kind, job.id if kind == orders.JOB_KILL else task)
+    bench.pass_time(2)
+    if restart:
+        bench.restart()
+    manager = bench.manager(running={job.id: 1})
+    [kill] = manager.peer.of(jobs.Kill)
+    assert (kill.id, kill.attempt, kill.silent) == (job.id, 1, False)
+    # It ended by itself meanwhile: it is not tried again.
+    manager.end(job, JobState.TEMPORARY, message="no net")
+    bench.pass_time(600, 10)
+    assert manager.given() == []
+    assert (bench.state(job.id), bench.tasks.job(job.id).message) == (
+        JobState.PERMANENT,
+        f"{kill.reason}; no net",
+    )
 
 
 def test_the_database_is_away_for_a_while(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from lcc.roles.scheduler import polls
 from lcc.roles.scheduler.polls import Polls
 from lcc.storage.providers.providers import order_removal
 from lcc.storage.tasks import orders
+from lcc.storage.tasks.outbox import Answer, OutboxSet
 from lcc.storage.tasks.views import statistics
 from tests.scheduler.bench import Bench, FakeManager
 from tests.support.databases import DirectDatabase, result_of
@@ -48,7 +49,6 @@ class Polling(Bench):
         self.polls = Polls(self.engine, self.tasks.store, main, lambda: self.room, self._watch)
         self.engine.background.append(self._poll)
         self.sets = 0
-        self.told = 0
 
     def _poll(self) -> None:
         # One store writes: that of the engine.
@@ -65,14 +65,19 @@ class Polling(Bench):
         return number
 
     def outbox(self) -> list[str]:
-        """URLs that the UNS was notified of since it was asked last; it tells the queue of them."""
-        sets = result_of(self.engine.store.outbox(self.told, 100))
-        self.told = max([self.told, *(each.number for each in sets)])
+        """URLs that the UNS was notified of since it was asked last; it takes them, and tells the queue of them."""
+        sets = self.taken()
         urls = [url["c"] for each in sets for url in each.urls]
         for url in urls:
             self.sets += 1
             self.queue.send(0, notice(url), source=Source.POLLED, now=int(self.now()))
         return urls
+
+    def taken(self) -> list[OutboxSet]:
+        """Sets that the UNS takes now."""
+        sets = result_of(self.engine.store.outbox(0, 100))
+        result_of(self.engine.store.answer_sets([Answer(each.number) for each in sets], int(self.now())))
+        return sets
 
     def until_asked(self, step: int = 10) -> None:
         """Time goes by until something is polled."""
@@ -246,9 +251,8 @@ def test_what_waits_in_the_queue_is_not_put_there_twice(bench: Polling) -> None:
 
 def test_a_poll_that_vanished(bench: Polling) -> None:
     task = bench.feed()
-    sets = result_of(bench.engine.store.outbox(0, 10))
+    sets = bench.taken()
     assert [(each.root, each.source, each.pid) for each in sets] == [("http://site/", "polled", bench.queue.pid)]
-    bench.told = 1
     bench.pass_time(1300, 10)
     assert bench.tasks.task(task).message == "Its last poll was not answered"
     assert bench.outbox() == [FEED]
@@ -267,6 +271,16 @@ def test_the_uns_is_away_or_refuses(bench: Polling) -> None:
     bench.pass_time(2)
     assert bench.tasks.task(task).failures == 1
     bench.refused = None
+
+
+def test_a_poll_that_waits_for_the_uns_has_not_failed(bench: Polling) -> None:
+    task = bench.feed()
+    bench.room = False
+    bench.pass_time(5000, 10)
+    bench.room = True
+    bench.pass_time(700, 10)
+    assert bench.tasks.task(task).failures == 0
+    assert bench.outbox() == [FEED]
 
 
 @pytest.mark.parametrize("url", ["", "ftp://site/x", "http://", "no url"])
@@ -309,6 +323,27 @@ def test_rerun_reads_it_again(bench: Polling) -> None:
     bench.pass_time(3)
     again, _ = given(manager)
     assert again.id != job.id
+    manager.end(again)
+    # Not without its task, nor while that is suspended.
+    for kind in (orders.TASK_SUSPEND, orders.TASK_REMOVE):
+        bench.order(kind, job.task)
+        order = bench.order(orders.JOB_RERUN, job.id)
+        bench.pass_time(3)
+        assert manager.given() == [] and "task 1" in bench.tasks.answer(order)["error"]
+
+
+def test_what_was_suspended_before_it_was_read_is_read_afterwards(bench: Polling) -> None:
+    task = bench.feed()
+    bench.outbox()
+    bench.fetch()
+    bench.pass_time(3)
+    bench.order(orders.TASK_SUSPEND, task)
+    bench.pass_time(3)
+    bench.order(orders.TASK_RESUME, task)
+    manager = worker(bench)
+    bench.pass_time(610, 10)
+    job, _ = given(manager)
+    assert job.task == task
 
 
 def test_other_pages_make_no_jobs(bench: Polling) -> None:

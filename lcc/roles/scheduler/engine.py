@@ -18,7 +18,7 @@ that.  So a task has at most one job, and effects take place once, whatever is l
   growing delays.  By then it has ended them itself (:mod:`lcc.protocols.jobs`).  A late report of it does nothing, as
   its attempt is no longer the job's.
 * The connection is lost, and comes back within the lease: the manager names what it has, and everything goes on.
-  What it does not name never arrived there: that is lost at once.
+  What it does not name never arrived there: that is lost at once.  What was killed meanwhile is ended then.
 * The scheduler ends, or is killed: jobs go on; the next run waits for their managers for a lease.
 * The database is unreachable: nothing begins; what is reported waits, and managers are no longer read when much does.
   The same transaction may be done twice: attempts, commits and keys of follow-ups are fenced in their rows.
@@ -129,6 +129,7 @@ class Scheduler:
         self._room_for_endings: Deferred[None] | None = None
         self._lost: list[Lost] = []
         self._killed: dict[tuple[int, int], str] = {}
+        """Running attempts (job, attempt) that are to end, and why: their managers hear it when they are there."""
         self._told: dict[tuple[int, int], tuple[int, str]] = {}
         """What is to be noted of running attempts (job, attempt): process id or 0, status or empty."""
         self._loaded: tuple[int, int] = _FIRST
@@ -215,6 +216,9 @@ class Scheduler:
         for job, attempt in unwanted:
             if manager.connection is not None:
                 manager.connection.kill(job, attempt, "it is not wanted any longer", silent=True)
+        for job, (attempt, _, _) in manager.jobs.items():
+            if (job, attempt) in self._killed and manager.connection is not None:
+                manager.connection.kill(job, attempt, self._killed[job, attempt])
         self.manager_changed(manager)
 
     def manager_changed(self, manager: Manager) -> None:
@@ -320,13 +324,13 @@ class Scheduler:
 
     async def _claim(self) -> None:
         claim = await self.store.claim()
-        for resource in await self.store.resources():
-            self.ready.set_interval(resource.name, resource.interval_seconds, resource.started_time)
+        await self._read_resources()
         await self.manager_table.load(self.clock.seconds(), self.now())
         running = await self.store.running_jobs()
         self.roster.adopt_orphans(running, self.clock.seconds())
         for job in running:
             self.ready.use(job.resource, job.id, job.started_time)
+        self._killed = {(job.id, job.attempt): job.killed for job in running if job.killed}
         self.run_number = claim.run
         early, self._early = self._early, []
         for manager, connection, named in early:
@@ -352,8 +356,14 @@ class Scheduler:
             manager = self.roster.holder(job)
             if manager is not None and manager.connection is not None:
                 manager.connection.kill(job, attempt, why)
-        for resource in await self.store.resources():
-            self.ready.set_interval(resource.name, resource.interval_seconds, resource.started_time)
+        await self._read_resources()
+
+    async def _read_resources(self) -> None:
+        rows = await self.store.resources()
+        for removed in set(self.ready.intervals) - {row.name for row in rows}:
+            self.ready.set_interval(removed, 0, 0)
+        for row in rows:
+            self.ready.set_interval(row.name, row.interval_seconds, row.started_time)
 
     async def _make_due_jobs(self, now: int) -> None:
         made = await self.store.make_due_jobs(await self.store.due_tasks(now, _BATCH), now)
@@ -472,10 +482,7 @@ class Scheduler:
         for each in self._lost:
             by_reason.setdefault(each.why, []).append(each)
         for why, lost in by_reason.items():
-            killed = [each for each in lost if (each.job, each.attempt) in self._killed]
-            await self.store.record_endings([self._end_of_killed(each) for each in killed], now)
-            others = [(each.job, each.attempt) for each in lost if each not in killed]
-            found = await self.store.lose_attempts(others, why, now)
+            found = await self.store.lose_attempts([(each.job, each.attempt) for each in lost], why, now)
             self.counters.lost += len(found)
             for job, attempt in found:
                 _log.warn("Job {job} is lost (attempt {attempt}): {why}", job=job, attempt=attempt, why=why)
@@ -483,10 +490,6 @@ class Scheduler:
                 self._killed.pop((each.job, each.attempt), None)
                 self.ready.release(each.resource, each.job)
                 self._lost.remove(each)
-
-    def _end_of_killed(self, lost: Lost) -> JobResult:
-        why = self._killed[lost.job, lost.attempt]
-        return JobResult(lost.job, lost.attempt, JobState.PERMANENT, message=f"{why}; {lost.why}")
 
     # Giving jobs out.
 

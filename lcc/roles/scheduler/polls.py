@@ -132,6 +132,7 @@ class Polls:
         keys = {page.key for page in pages.values() if page.key}
         results = await self._main.interact(read_results, sorted(keys))
         faults = await self._faults(due, pages, results)
+        untold = await self._store.outbox_since()
         found: list[Found] = []
         asked: list[Asked] = []
         for poll in due:
@@ -140,7 +141,7 @@ class Polls:
                 continue  # the UNS cannot be asked now
             news = _news(poll, results.pages.get(asks.key))
             if news is None:
-                asked.append(asks if asks.fault else _judge(asks, results, faults))
+                asked.append(asks if asks.fault else _judge(asks, results, faults, untold))
             elif asks.key not in results.queued or poll.seen:
                 found.append(news)
             else:
@@ -222,8 +223,11 @@ def _moved(poll: Poll, page: Page) -> str:
     return there if moved else ""
 
 
-def _judge(asks: Asked, results: Results, faults: dict[bytes, Fault]) -> Asked:
-    """The next poll, with what became of the last one."""
+def _judge(asks: Asked, results: Results, faults: dict[bytes, Fault], untold: int | None) -> Asked:
+    """The next poll, with what became of the last one.
+
+    :param untold: since when notices wait for the UNS; None: none does.
+    """
     asked_time = asks.poll.asked_time
     if asks.key in results.queued:
         return asks._replace(wait=True)
@@ -239,4 +243,6 @@ def _judge(asks: Asked, results: Results, faults: dict[bytes, Fault]) -> Asked:
         if not page.cached or page.content is None:
             return asks._replace(fault="Its site has deleted it")
         return asks._replace(unchanged=True, max_age=page.content.max_age, moved=_moved(asks.poll, page))
+    if untold is not None and asked_time >= untold:
+        return asks._replace(wait=True)  # it may still be in the outbox
     return asks._replace(fault="Its last poll was not answered")

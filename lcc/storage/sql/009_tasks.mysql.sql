@@ -84,6 +84,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     cpu_seconds DOUBLE NOT NULL,
     memory_bytes BIGINT NOT NULL,
     items BIGINT NOT NULL,                      -- new items that it has brought
+    killed MEDIUMTEXT NOT NULL,                 -- why its attempt is to end, and is not followed by another one; empty: it is not to
     PRIMARY KEY (id),
     UNIQUE KEY jobs_open (opentask),
     UNIQUE KEY jobs_dedup (dedup),

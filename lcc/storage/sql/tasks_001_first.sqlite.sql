@@ -83,7 +83,8 @@ CREATE TABLE jobs (
     seconds REAL NOT NULL,                      -- that its latest attempt took
     cpu_seconds REAL NOT NULL,
     memory_bytes INTEGER NOT NULL,
-    items INTEGER NOT NULL                      -- new items that it has brought
+    items INTEGER NOT NULL,                     -- new items that it has brought
+    killed TEXT NOT NULL                        -- why its attempt is to end, and is not followed by another one; empty: it is not to
 );
 CREATE UNIQUE INDEX jobs_open ON jobs (opentask);
 CREATE UNIQUE INDEX jobs_dedup ON jobs (dedup);

@@ -13,7 +13,7 @@ from lcc.storage.tasks.write import TaskWrite
 
 _DUE = ("id", "due_time", "attempt", "kind", "command", "resource", "hosts")
 _SELECT_DUE = f"SELECT {', '.join(_DUE)} FROM jobs"
-_RUNNING = "SELECT id, attempt, kind, resource, manager, started_time FROM jobs WHERE state = ?"
+_RUNNING = "SELECT id, attempt, kind, resource, manager, started_time, killed FROM jobs WHERE state = ?"
 
 
 def due_job(row: tuple[Any, ...]) -> DueJob:

@@ -62,6 +62,7 @@ def record_endings(write: TaskWrite, rules: ITaskRules, items: IItemStore, resul
         if row is None or others or (result.commit and result.commit <= row.job.commits):
             ended.recorded.append(Recorded(result.id, result.attempt, True, not result.commit))
             continue
+        result = _as_killed(result, row.killed)
         if result.state in (JobState.RUNNING, JobState.COMPLETED):
             page = row.given.key if row.given else ""
             made = apply_effects(write, rules, row.job, row.scope, row.order, result.effects, items, page)
@@ -90,10 +91,22 @@ def lose_attempts(
         if row is not None:
             seconds = float(max(0, write.now - (row.job.started_time or write.now)))
             result = JobResult(number, attempt, JobState.LOST, message=why, seconds=seconds)
+            result = _as_killed(result, row.killed)
             _log(write, result)
             end_attempt(write, rules, row.job, result)
             found.append((number, attempt))
     return found
+
+
+def _as_killed(result: JobResult, killed: str) -> JobResult:
+    """What was to end is not tried again, however it has ended.
+
+    :param killed: why it was; empty: it was not.
+    """
+    if not killed or result.state not in (JobState.TEMPORARY, JobState.LOST):
+        return result
+    message = f"{killed}; {result.message}"[:MESSAGE_CHARS_MAX]
+    return attrs.evolve(result, state=JobState.PERMANENT, message=message)
 
 
 def end_attempt(write: TaskWrite, rules: ITaskRules, job: Job, result: JobResult) -> None:
@@ -190,19 +203,20 @@ class _Row(NamedTuple):
     scope: str
     order: int
     given: PolledContent | None
+    killed: str
 
 
 def _running(write: TaskWrite, number: int, attempt: int) -> _Row | None:
     """The job, if this attempt is the one that runs."""
-    sql = f"SELECT {', '.join(JOBS.columns)}, scope, connorder, input FROM jobs WHERE id = ?"
+    sql = f"SELECT {', '.join(JOBS.columns)}, scope, connorder, input, killed FROM jobs WHERE id = ?"
     row = write.txn.one(sql, [number])
     if row is None:
         return None
     job = job_of(row)
     if job.state is not JobState.RUNNING or job.attempt != attempt:
         return None
-    scope, order, given = row[len(JOBS.columns) :]
-    return _Row(job, scope, order, PolledContent.from_json(given) if given else None)
+    scope, order, given, killed = row[len(JOBS.columns) :]
+    return _Row(job, scope, order, PolledContent.from_json(given) if given else None, killed)
 
 
 def _log(write: TaskWrite, result: JobResult) -> None:
@@ -228,7 +242,11 @@ def refused(result: JobResult, why: str, with_logs: bool) -> JobResult:
 
 
 def end_waiting(write: TaskWrite, number: int, attempt: int, why: str) -> None:
-    """An open job goes on no longer; its task is left as it is."""
+    """An open job goes on no longer.  Its task is left as it is, but for what a poll has found and nobody has read:
+    that is read when it is polled again."""
+    write.txn.execute(
+        "UPDATE tasks SET seen = 0 WHERE polled = 1 AND id = (SELECT task FROM jobs WHERE id = ?)", [number]
+    )
     write.txn.execute(
         "UPDATE jobs SET state = ?, due_time = NULL, opentask = NULL, ended_time = ?, updated_time = ?, message = ?"
         " WHERE id = ?",

@@ -14,6 +14,7 @@ import attrs
 
 from lcc.interfaces import ITaskRules
 from lcc.model.tasks import (
+    MESSAGE_CHARS_MAX,
     DueJob,
     Job,
     JobResult,
@@ -174,7 +175,7 @@ def _still_running(write: TaskWrite, order: Order) -> list[tuple[int, int, str]]
 def _why_killed(order: Order) -> str:
     if order.kind == TASK_REMOVE:
         return f"task {order.target} was removed"
-    return str(order.body.get("why") or "killed by an operator")
+    return str(order.body.get("why") or "killed by an operator")[:MESSAGE_CHARS_MAX]
 
 
 def refuse_order(write: TaskWrite, number: int, why: str) -> CarriedOut:
@@ -283,7 +284,7 @@ def _task_remove(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carri
     if job is not None:
         why = _why_killed(order)
         if job.state is JobState.RUNNING:
-            done.killed.append((job.id, job.attempt, why))
+            _kill(write, job, why, done)
         else:
             end_waiting(write, job.id, job.attempt, why)
             done.changed.add(job.id)
@@ -320,12 +321,8 @@ def _job_rerun(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carried
     task = job.task if write.txn.one("SELECT 1 FROM tasks WHERE id = ?", [job.task]) else 0
     if task and _open_job(write, task) is not None:
         raise ValueError(f"task {task} has an open job already")
-    if task and is_polled(job.spec):
-        # It is polled at once.
-        write.txn.execute(
-            "UPDATE tasks SET due_time = ?, seen = 0 WHERE id = ? AND state = 'active'", [write.now, task]
-        )
-        return {"task": task}
+    if is_polled(job.spec):
+        return {"task": _poll_now(write, job.task)}
     write.check_room()
     new = Job(
         write.next("job"),
@@ -343,9 +340,24 @@ def _job_rerun(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carried
     return {"job": new.id}
 
 
+def _poll_now(write: TaskWrite, number: int) -> int:
+    """What a poll has found is read by polling it again, at once."""
+    task = _locked_task(write, number)
+    if task.state is not TaskState.ACTIVE:
+        raise ValueError(f"task {number} is suspended: resume it, and it is polled")
+    write.txn.execute("UPDATE tasks SET due_time = ?, seen = 0 WHERE id = ?", [write.now, number])
+    return number
+
+
 def _due_of(job: Job) -> DueJob:
     spec = job.spec
     return DueJob(job.id, job.due_time or 0, job.attempt, spec.kind, spec.command, spec.resource, spec.on)
+
+
+def _kill(write: TaskWrite, job: Job, why: str, done: CarriedOut) -> None:
+    """Its manager hears it now, or when it is back."""
+    write.txn.execute("UPDATE jobs SET killed = ? WHERE id = ?", [why, job.id])
+    done.killed.append((job.id, job.attempt, why))
 
 
 def _job_kill(write: TaskWrite, rules: ITaskRules, order: Order, done: CarriedOut) -> dict[str, Any]:
@@ -354,7 +366,7 @@ def _job_kill(write: TaskWrite, rules: ITaskRules, order: Order, done: CarriedOu
     if not is_open(job.state, job.due_time):
         raise ValueError(f"job {job.id} has ended ({job.state.value})")
     if job.state is JobState.RUNNING:
-        done.killed.append((job.id, job.attempt, why))
+        _kill(write, job, why, done)
     else:
         end_attempt(write, rules, job, JobResult(job.id, job.attempt, JobState.PERMANENT, message=why))
         write.log(job.id, job.attempt, LogRow(write.now, END_LEVEL, why))

@@ -110,6 +110,12 @@ def part_set(write: TaskWrite, number: int, parts: Sequence[Sequence[Mapping[str
     write.txn.execute("DELETE FROM tasknotices WHERE number = ?", [number])
 
 
+def outbox_since(txn: Txn) -> int | None:
+    """When the set was made that waits longest for its answer; None: none waits."""
+    found = txn.one("SELECT time FROM tasknotices ORDER BY number LIMIT 1")
+    return None if found is None else int(found[0])
+
+
 class Answer(NamedTuple):
     """What the UNS has answered to a set.
 

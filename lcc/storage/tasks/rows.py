@@ -24,7 +24,7 @@ _JOB_SELF = (
 )
 JOBS = Table("jobs", ["id"], ("id", *SPEC, *_JOB_SELF))
 """The columns of :class:`lcc.model.tasks.Job`."""
-_JOB_REST = ("opentask", "scope", "dedup", "input", "connorder", "cpu_seconds", "memory_bytes", "items")
+_JOB_REST = ("opentask", "scope", "dedup", "input", "connorder", "cpu_seconds", "memory_bytes", "items", "killed")
 JOB_COLUMNS = (*JOBS.columns, *_JOB_REST)
 
 DEDUP_BYTES = 16
@@ -84,7 +84,7 @@ def new_job_values(job: Job, scope: str, dedup: bytes | None, job_input: str, or
         *spec_values(job.spec),
         *(job.task, job.parent, job.key, job.state.value, 0, 0, job.scheduled_time, job.due_time, None),
         *(None, job.updated_time, "", "", 0, job.message, None, 0, 0.0),
-        *(job.task or None, scope, dedup, job_input, order, 0.0, 0, 0),
+        *(job.task or None, scope, dedup, job_input, order, 0.0, 0, 0, ""),
     )
 
 

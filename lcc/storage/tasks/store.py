@@ -31,7 +31,7 @@ from lcc.storage.tasks.housekeeping import purge_page
 from lcc.storage.tasks.item_purge import Place, purge_items
 from lcc.storage.tasks.managers import managers, save_managers
 from lcc.storage.tasks.orders import CarriedOut, carry_out_orders, open_orders, refuse_order
-from lcc.storage.tasks.outbox import Answer, OutboxSet, answer_sets, outbox, part_set
+from lcc.storage.tasks.outbox import Answer, OutboxSet, answer_sets, outbox, outbox_since, part_set
 from lcc.storage.tasks.polls import (
     Asked,
     Found,
@@ -239,6 +239,10 @@ class TaskStore:
     def outbox(self, after: int, limit: int) -> Deferred[list[OutboxSet]]:
         """As :func:`lcc.storage.tasks.outbox.outbox`."""
         return self._database.select(outbox, after, limit)
+
+    def outbox_since(self) -> Deferred[int | None]:
+        """As :func:`lcc.storage.tasks.outbox.outbox_since`."""
+        return self._database.select(outbox_since)
 
     def answer_sets(self, answers: Sequence[Answer], now: int) -> Deferred[None]:
         """As :func:`lcc.storage.tasks.outbox.answer_sets`."""
