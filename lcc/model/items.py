@@ -161,8 +161,10 @@ def read_harvest(objects: Iterable[str]) -> Harvest:
             read = json.loads(text)
             if not isinstance(read, dict):
                 raise ValueError("it is no object")
+            if "\\u" in text:
+                as_json(read).encode()  # fails: half of a character cannot be stored
             if isinstance(read.get("feed"), dict):
-                feed, policy = as_json(read["feed"]), _policy(read.get("policy"))
+                feed, policy = _feed(read["feed"]), _policy(read.get("policy"))
             elif isinstance(read.get("item"), dict):
                 row = _item(read)
                 items[row.identity] = row
@@ -185,16 +187,31 @@ def _policy(value: object) -> str:
     return str(value or "")
 
 
+def _feed(record: Mapping[str, Any]) -> str:
+    """What the LCC itself reads of it has to be what :class:`lcc.model.feeds.FeedInfo` says."""
+    for name in ("kind", "title"):
+        _string(record, name)
+    _numbers(record, "ttl_seconds", [record.get("ttl_seconds") or 0], INT64_MAX)
+    _numbers(record, "skip_hours", record.get("skip_hours", []), 23)
+    _numbers(record, "skip_days", record.get("skip_days", []), 6)
+    return as_json(record)
+
+
+def _numbers(record: Mapping[str, Any], name: str, values: object, most: int) -> None:
+    if not isinstance(values, list) or not all(type(each) is int and 0 <= each <= most for each in values):
+        raise ValueError(f"its {name} cannot be {as_json(record[name])}"[:200])
+
+
 def _item(read: Mapping[str, Any]) -> ItemRow:
     record = read["item"]
     identity, digest = (_hex(read, name, 2 * IDENTITY_BYTES) for name in ("identity", "digest"))
     permalink = _string(read, "permalink")
-    return ItemRow(identity, digest, link_hash(_string(record, "link")), _dated(record), permalink, _written(record))
+    return ItemRow(identity, digest, link_hash(_string(record, "link")), _dated(record), permalink, as_json(record))
 
 
 def _any_item(record: Mapping[str, Any]) -> ItemRow:
     """Known by its id, else its link, else all of it."""
-    text = _written(record)
+    text = as_json(record)
     link = _string(record, "link")
     identity = hashed(IDENTITY_BYTES, _string(record, "id") or link or text)
     return ItemRow(identity, hashed(IDENTITY_BYTES, text), link_hash(link), _dated(record), "", text)
@@ -204,12 +221,6 @@ def _text(read: Mapping[str, Any]) -> TextRow:
     key, md5 = _hex(read, "key", KEY_HEX_CHARS), _hex(read, "md5", 32).hex()
     text, title, language, method = (_string(read, name) for name in _TEXTS_OF_PAGE)
     return TextRow(key, md5, PageText(title[:1000], text, language[:35], method[:20], read.get("cut") is True))
-
-
-def _written(record: Mapping[str, Any]) -> str:
-    text = as_json(record)
-    text.encode()  # half characters cannot be stored
-    return text
 
 
 def _hex(read: Mapping[str, Any], name: str, chars: int) -> bytes:

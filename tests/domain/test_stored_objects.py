@@ -74,7 +74,15 @@ def test_items_of_any_worker() -> None:
         ({"key": "a" * 40, "md5": "b" * 32, "text": 7}, "its text is no text"),
         ({"id": 7}, "its id is no text"),
         ('{"title": "\\ud800"}', "surrogates not allowed"),
+        ('{"feed": {"link": "\\ud800"}}', "surrogates not allowed"),
+        ('{"robots": "\\uDFFF"}', "surrogates not allowed"),
         ({"n": float("nan")}, "JSON"),
+        ({"feed": {"title": ["T"]}}, "its title is no text"),
+        ({"feed": {"kind": 7}}, "its kind is no text"),
+        ({"feed": {"ttl_seconds": "3600"}}, "its ttl_seconds cannot be"),
+        ({"feed": {"ttl_seconds": 1e300}}, "its ttl_seconds cannot be"),
+        ({"feed": {"skip_hours": [24]}}, "its skip_hours cannot be [24]"),
+        ({"feed": {"skip_days": "monday"}}, 'its skip_days cannot be "monday"'),
     ],
 )
 def test_what_makes_no_sense_is_named(stored: Any, words: str) -> None:
