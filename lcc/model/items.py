@@ -189,7 +189,7 @@ def _policy(value: object) -> str:
 
 def _feed(record: Mapping[str, Any]) -> str:
     """What the LCC itself reads of it has to be what :class:`lcc.model.feeds.FeedInfo` says."""
-    for name in ("kind", "title"):
+    for name in ("kind", "title", "link"):
         _string(record, name)
     _numbers(record, "ttl_seconds", [record.get("ttl_seconds") or 0], INT64_MAX)
     _numbers(record, "skip_hours", record.get("skip_hours", []), 23)

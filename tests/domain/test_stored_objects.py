@@ -79,6 +79,7 @@ def test_items_of_any_worker() -> None:
         ({"n": float("nan")}, "JSON"),
         ({"feed": {"title": ["T"]}}, "its title is no text"),
         ({"feed": {"kind": 7}}, "its kind is no text"),
+        ({"feed": {"link": {}}}, "its link is no text"),
         ({"feed": {"ttl_seconds": "3600"}}, "its ttl_seconds cannot be"),
         ({"feed": {"ttl_seconds": 1e300}}, "its ttl_seconds cannot be"),
         ({"feed": {"skip_hours": [24]}}, "its skip_hours cannot be [24]"),

@@ -346,6 +346,23 @@ def test_what_was_suspended_before_it_was_read_is_read_afterwards(bench: Polling
     assert job.task == task
 
 
+def test_another_url_of_a_task_is_read_although_it_is_older(bench: Polling) -> None:
+    older = "http://site/older.xml"
+    bench.queue.send(1, notice(older, "application/rss+xml"))
+    bench.fetch()
+    manager = worker(bench)
+    task = bench.feed()
+    bench.outbox()
+    bench.fetch()
+    bench.pass_time(2)
+    manager.end(given(manager)[0])
+    bench.order(orders.TASK_SET, task, spec={"args": [older]})
+    bench.pass_time(1000, 10)
+    job, content = given(manager)
+    assert (job.task, content.url) == (task, older)
+    assert bench.tasks.task(task).failures == 0
+
+
 def test_other_pages_make_no_jobs(bench: Polling) -> None:
     bench.feed()
     bench.outbox()

@@ -239,6 +239,10 @@ def _task_set(write: TaskWrite, rules: ITaskRules, order: Order, done: CarriedOu
         if _open_job(write, task.id) is None:
             changed = attrs.evolve(changed, due_time=due)
     _save(write, changed)
+    if changed.spec.args[:1] != task.spec.args[:1]:
+        # Another page: nothing is known of it yet.
+        sql = "UPDATE tasks SET pid = 0, urlkey = NULL, asked_time = NULL, seen = 0 WHERE id = ?"
+        write.txn.execute(sql, [task.id])
     job = _open_job(write, task.id)
     if job is not None and job.due_time is not None:
         columns = ("kind", "command", "args", "resource", "hosts")
