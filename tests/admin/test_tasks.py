@@ -162,6 +162,18 @@ def test_completion(lcc: Lcc, monkeypatch: Any) -> None:
         assert [each.value for each in states] == ["temporary-error"]
 
 
+def test_status_where_the_tables_of_tasks_cannot_be_read(lcc: Lcc) -> None:
+    lcc.admin("init")
+    found = list((lcc.folder / "home").glob("tasks.sqlite*"))
+    if not found:
+        return  # MariaDB has one database for all
+    for path in found:
+        path.write_bytes(b"no database" * 1000)
+    screen = say(lcc, "status")
+    assert "scheduler     unknown: cannot reach the database: file is not" in screen and "queue  " in screen
+    assert "cannot reach" in json.loads(say(lcc, "status", "--json"))["tasks"]["error"]
+
+
 def test_status_shows_scheduler_and_managers(lcc: Lcc, monkeypatch: Any) -> None:
     lcc.admin("init")
     assert "scheduler" not in say(lcc, "status")

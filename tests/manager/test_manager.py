@@ -392,6 +392,7 @@ async def test_a_template_forks(make: Make, monkeypatch: pytest.MonkeyPatch) -> 
     await until(lambda: any(started.id == waiting.id for started in rig.of(Started)))
     [template] = launchers("of_test")
     os.kill(template, signal.SIGKILL)
+    await until(lambda: template not in launchers("of_test"))
     assert (await rig.run("", kind="work")).state is JobState.COMPLETED
     assert launchers("of_test") != [template]
     (rig.folder / "go").touch()

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import click
 
-from lcc.admin.context import Admin, pass_admin
+from lcc.admin.context import Admin, DatabaseFailed, pass_admin
 from lcc.admin.output import cell
 from lcc.admin.tasks.orders import tasks_database
 from lcc.commands.watch import clean, refresh_until_interrupted, watch_option
@@ -45,10 +45,15 @@ def status_command(admin: Admin, as_json: bool, watch: bool, every: float) -> No
 
     def text() -> str:
         live, answer = look(admin)
-        figures = _tasks(admin)
+        try:
+            figures = _tasks(admin)
+        except DatabaseFailed as error:  # on SQLite they have a file of their own; the rest is known all the same
+            tasks, screen = {"error": str(error)}, [("scheduler", f"unknown: {error}")]
+        else:
+            tasks, screen = _record(figures, answer["time"]), list(scheduler_lines(figures, answer["time"]))
         if as_json:
-            return json.dumps(answer | {"tasks": _record(figures, answer["time"])})
-        screen = [*lines(answer, live), *scheduler_lines(figures, answer["time"])]
+            return json.dumps(answer | {"tasks": tasks})
+        screen = [*lines(answer, live), *screen]
         return "\n".join(clean(f"{name:<13} {line}".rstrip()) for name, line in screen)
 
     if watch:
