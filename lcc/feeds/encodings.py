@@ -34,6 +34,11 @@ _XML_TYPE = re.compile(r"(?:application|text)/(?:xml|xml-dtd|xml-external-parsed
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf_7"})
 """Codecs of Python that are none, or whose time grows with the square of the length."""
 _FALLBACKS = ("utf-8", "windows-1252", "iso-8859-2")
+_REFERENCES = re.compile(rb"(?:&#(?:x[0-9a-f]{4,}|[0-9]{5,});)+", re.IGNORECASE)
+"""References to characters, of those that may be illegal."""
+_REFERENCE_CHARS_MAX = 12
+_UNICODE_MAX = 0x10FFFF
+_REPLACEMENT = 0xFFFD
 
 
 def media_type(content_type: str) -> tuple[str, str]:
@@ -71,6 +76,28 @@ def to_utf8(data: bytes, content_type: str) -> tuple[bytes, str]:
     raise AssertionError("ISO 8859-2 decodes anything")
 
 
+def legal_references(data: bytes) -> bytes:
+    """An XML document (UTF-8) without references to what is no character.
+
+    Two that are the halves of one character in UTF-16, as many a program writes emoji, become one; others U+FFFD.
+    """
+    return _REFERENCES.sub(_legal, data)
+
+
+def _legal(match: re.Match[bytes]) -> bytes:
+    points = [_code_point(word) for word in match[0].decode("ascii").strip("&#;").split(";&#")]
+    text = "".join(map(chr, points))
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return "".join(f"&#{ord(character)};" for character in text).encode()
+
+
+def _code_point(word: str) -> int:
+    if len(word) > _REFERENCE_CHARS_MAX:
+        return _REPLACEMENT
+    point = int(word[1:], 16) if word[0] in "xX" else int(word)
+    return point if point <= _UNICODE_MAX else _REPLACEMENT
+
+
 def _candidates(data: bytes, mark: str, content_type: str) -> Iterator[str]:
     kind, told = media_type(content_type)
     head = data[:_HEAD_BYTES]
@@ -78,8 +105,8 @@ def _candidates(data: bytes, mark: str, content_type: str) -> Iterator[str]:
         head = head[: len(head) // 4 * 4].decode(mark, "ignore").encode()
     found = _DECLARED.match(head) or (None if mark or _XML_TYPE(kind) else _META.search(head))
     declared = found[1].decode("ascii", "ignore").strip().lower() if found else ""
-    if mark and _WIDE(declared):
-        declared = mark
+    if mark.startswith(("utf-16", "utf-32")) or (mark and _WIDE(declared)):
+        declared = mark  # it was read that way: whatever else it says is a lie
     if not told and kind.startswith("text/"):
         told = "us-ascii"
     seen = set()

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.feeds.encodings import media_type, to_utf8
+from tests.feeds.runs import rss, worked
 
 HEAD = "<?xml version='1.0' encoding='utf-8'?>"
 TEXT = "<a>Größe é</a>"
@@ -26,6 +27,7 @@ TEXT = "<a>Größe é</a>"
         (codecs.BOM_UTF8 + TEXT.encode(), "application/xml", "utf-8"),
         (codecs.BOM_UTF16_LE + TEXT.encode("utf-16le"), "", "utf-16le"),
         (codecs.BOM_UTF32_BE + TEXT.encode("utf-32be"), "", "utf-32be"),
+        (codecs.BOM_UTF16_LE + (HEAD + TEXT).encode("utf-16le"), "application/xml", "utf-16le"),
         (TEXT.encode("koi8-r", "ignore"), "application/xml; charset=no-such", "utf-8"),
         # Codecs of Python that are no character sets.
         (TEXT.encode(), "application/xml; charset=punycode", "utf-8"),
@@ -68,3 +70,20 @@ def test_anything_becomes_utf_8(data: bytes, content_type: str) -> None:
 @given(st.binary(max_size=80).map(lambda inner: b"<?xml version='1.0' encoding='" + inner + b"'?><a/>"))
 def test_any_declaration(data: bytes) -> None:
     to_utf8(data, "application/xml")[0].decode()
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        ("&#55357;&#56832;", "\N{GRINNING FACE}"),
+        ("&#xD83D;&#xDE00;&#xe9;", "\N{GRINNING FACE}é"),
+        ("&#x1F600;&#00038;", "\N{GRINNING FACE}&"),
+        ("&#xDE00;&#xD83D;", "\ufffd\ufffd"),
+        ("&#x110000;", "\ufffd"),
+        ("&#99999999999999999999;&#x0003c;", "\ufffd<"),
+    ],
+)
+def test_references_to_what_is_no_character(reference: str, text: str) -> None:
+    """Of feeds that write emoji as halves nothing would be read."""
+    [item] = worked(rss(f"<guid>1</guid><title>a {reference} b</title>")).items
+    assert item["title"] == f"a {text} b"
