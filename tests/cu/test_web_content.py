@@ -10,6 +10,7 @@ import pytest_twisted
 from twisted.internet.threads import deferToThread
 
 from lcc.domain.keys import url_key
+from lcc.storage.database.rows import POLLED, WITHDRAWN
 from tests.support.cache import Cache, add_user
 from tests.support.databases import Backend
 from tests.support.roles.content_users import Api
@@ -100,6 +101,17 @@ async def test_by_name(api: Api, cache: Cache, host: ContentHost) -> None:
     assert (await api.get(f"/content?provider=2&curl={A}")).status == 404
     assert (await api.get(f"/content?curl={A}")).status == 400
     assert (await api.get("/content?provider=1&curl=nonsense")).status == 400
+
+
+@pytest_twisted.ensureDeferred
+async def test_what_is_only_polled_is_found_if_it_is_asked_for(api: Api, cache: Cache, host: ContentHost) -> None:
+    put(cache, host)
+    cache.put(1, A, "text/xml", source=POLLED, fetched_fileid=host.add(b"<rss/>"), len=6)
+    cache.put(1, f"{A}f", "text/xml", source=POLLED | WITHDRAWN, fetched_fileid=host.add(b"<f/>"), len=4)
+    assert (await api.get(f"/content?provider=1&curl={A}")).body == TEXT
+    assert (await api.get(f"/content?provider=1&curl={A}&source=polled")).body == b"<rss/>"
+    assert (await api.get(f"/content?provider=1&curl={A}f")).status == 404
+    assert (await api.get(f"/content?provider=1&curl={A}f&source=polled")).body == b"<f/>"
 
 
 @pytest_twisted.ensureDeferred

@@ -23,7 +23,7 @@ from lcc.domain.ranges import requested_range
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.insight.records import CACHED
-from lcc.model import CachedUrl
+from lcc.model import COUNTED, CachedUrl
 from lcc.roles.cu.access import Access
 from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.authenticator import Authenticator
@@ -117,7 +117,9 @@ class Contents(Asked):
         found = [
             row
             for row in await self.database.select(views, key)
-            if row.curl == curl and (not mimetypes or row.mimetype in mimetypes)
+            if row.curl == curl
+            and row.source & (asked.sources or COUNTED)
+            and (not mimetypes or row.mimetype in mimetypes)
         ]
         if len(found) > 1:
             raise QueryError([f"mimetype: one of {', '.join(row.mimetype for row in found)}"])

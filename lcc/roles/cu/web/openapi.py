@@ -164,6 +164,7 @@ def document(version: str) -> dict[str, Any]:
         _query_parameter("provider", FIELDS["provider"]),
         _query_parameter("curl", _OTHERS["curl"]),
         _query_parameter("mimetype", FIELDS["mimetype"]),
+        _query_parameter("source", FIELDS["source"]),
         as_text,
     ]
     row = {
