@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.robots_rules import ALL, NONE, RULES, allow_for, crawl_delay_seconds, is_allowed
+from lcc.domain.robots_rules import ALL, NONE, RULES, WILDCARDS_MAX, allow_for, crawl_delay_seconds, is_allowed
 
 TEXT = "User-agent: *\nDisallow: /private/\n\nUser-agent: LCC\nDisallow: /no\nAllow: /no/but\n"
 
@@ -16,6 +16,13 @@ def test_rules_for_this_robot_go_before_those_for_all() -> None:
     assert not is_allowed(TEXT, RULES, "http://a/no/x") and is_allowed(TEXT, RULES, "http://a/no/but")
     assert not is_allowed("User-agent: *\nDisallow: /", RULES, "http://a/")
     assert is_allowed("", RULES, "http://a/")
+
+
+def test_rules_that_take_too_long_allow_nothing() -> None:
+    """Of a site that means ill: what it costs would be paid by all."""
+    text = "User-agent: *\n" + "".join(f"Disallow: /*{number}\n" for number in range(WILDCARDS_MAX - 1))
+    assert is_allowed(text, RULES, "http://a/x")
+    assert not is_allowed(f"{text}Disallow: /*x*y\n", RULES, "http://a/")
 
 
 def test_what_comes_in_place_of_rules() -> None:
