@@ -199,3 +199,9 @@ def test_status_shows_scheduler_and_managers(lcc: Lcc, monkeypatch: Any) -> None
         assert "is not running; last heard of 100 seconds ago" in screen and "one on alpha: unknown" in screen
         shown = say(lcc, "job", "show", str(waits["id"]))
         assert "waits:      due for 100 seconds: no manager that may run it has this executable, or room" in shown
+
+
+@pytest.mark.parametrize("what", ["task", "job"])
+def test_a_kind_that_cannot_be(lcc: Lcc, what: str) -> None:
+    """A byte that is no UTF-8, as the shell gave it."""
+    assert "printable characters" in lcc.admin(what, "list", "--kind", "\udce9", code=2).output

@@ -20,6 +20,7 @@ from lcc.admin.tasks.values import (
     TASK_ID,
     command_of,
     job_record,
+    kind_option,
     spec_options,
     words_argument,
 )
@@ -67,7 +68,7 @@ def job_group() -> None:
 @job_group.command("list")
 @click.option("--state", "states", type=STATE, multiple=True, help="Only in this state (repeatable).")
 @click.option("--task", type=TASK_ID, help="Only of this task.")
-@click.option("--kind", help="Only of this kind.")
+@kind_option
 @click.option("--limit", type=ROWS, default=100, show_default=True, help="Maximum number of rows.")
 @json_option
 @pass_admin

@@ -18,6 +18,7 @@ from lcc.admin.tasks.values import (
     TASK_ID,
     command_of,
     job_record,
+    kind_option,
     spec_options,
     task_record,
     when_of,
@@ -86,7 +87,7 @@ def add_command(
 
 
 @task_group.command("list")
-@click.option("--kind", help="Only of this kind.")
+@kind_option
 @click.option("--failing", is_flag=True, help="Only those whose last job failed.")
 @click.option("--suspended", is_flag=True, help="Only suspended ones.")
 @click.option("--limit", type=ROWS, help="Maximum number of rows.")

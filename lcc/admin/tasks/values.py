@@ -144,6 +144,7 @@ def when_options(command: Any) -> Any:
     return command
 
 
+kind_option = click.option("--kind", callback=_name_callback, help="Only of this kind.")
 words_argument = click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGS]...")
 
 
