@@ -600,6 +600,12 @@ class ITaskRules(Interface):
         :param started_time, due_time: of its last job.
         :param first: that was its first one."""
 
+    def due_by(when: When, task: int, started_time: float | None, now: float) -> int:
+        """When the next job of a task that waits is due at the latest, whatever the wall clock has shown before.
+        Raises ValueError: never.
+
+        :param started_time: of its last job; None: there was none."""
+
     def robots_allow(rules: str, allow: str, url: str) -> bool:
         """Whether a robots.txt allows a URL (:func:`lcc.domain.robots_rules.is_allowed`)."""
 

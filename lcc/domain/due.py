@@ -24,7 +24,7 @@ import attrs
 from cronsim import CronSim, CronSimError
 
 from lcc.domain.timezones import timezone_fault
-from lcc.model.tasks import When
+from lcc.model.tasks import REPEATED_SECONDS, When
 from lcc.numbers import parse_number
 
 EVERY_SECONDS_MAX = 366 * 86400
@@ -77,6 +77,18 @@ def next_due(when: When, task: int, started_time: float, due_time: float, first:
     late = started_time - due_time > max(_LATE_SECONDS, period // _LATE_PART)
     later = math.floor(spread(task) * min(period, SPREAD_SECONDS)) if first or late else 0
     return math.ceil(started_time) + period + later
+
+
+def due_by(when: When, task: int, started_time: float | None, now: float) -> int:
+    """When the next job of a task that waits is due at the latest, whatever the wall clock has shown before.
+
+    :param started_time: of its last job; None: there was none.  Later than now: the clock was set back.
+    :raises ValueError: never.
+    """
+    if when.every_seconds:
+        return next_due(when, task, now, now, first=True)
+    repeated = started_time is not None and now < started_time <= now + REPEATED_SECONDS
+    return _moment_after(when, started_time if repeated and started_time is not None else now)
 
 
 def parse_at(text: str) -> tuple[int, int, int]:

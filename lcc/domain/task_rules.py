@@ -7,7 +7,7 @@ from collections.abc import Collection
 from zope.interface import implementer
 
 from lcc.domain.autoperiod import Poll, next_period, next_poll, polls_with, read_polls, write_polls
-from lcc.domain.due import JobRetries, first_due, next_due
+from lcc.domain.due import JobRetries, due_by, first_due, next_due
 from lcc.domain.robots_rules import allow_for, crawl_delay_seconds, is_allowed
 from lcc.interfaces import ITaskRules
 from lcc.model.tasks import When
@@ -25,6 +25,9 @@ class TaskRules:
 
     def next_due(self, when: When, task: int, started_time: float, due_time: float, first: bool) -> int:
         return next_due(when, task, started_time, due_time, first)
+
+    def due_by(self, when: When, task: int, started_time: float | None, now: float) -> int:
+        return due_by(when, task, started_time, now)
 
     def robots_allow(self, rules: str, allow: str, url: str) -> bool:
         return is_allowed(rules, allow, url)

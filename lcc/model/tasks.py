@@ -9,6 +9,8 @@ import attrs
 
 COMMAND = "command"
 """The kind of tasks and jobs that say no other one: an executable of the managers' worker folders."""
+REPEATED_SECONDS = 3 * 3600
+"""A wall clock that is set back by no more repeats no times of day (as with Debian's cron)."""
 POLLED_KINDS = ("feed", "sitemap", "robots")
 """The built-in kinds: their URL (the first argument) is fetched through the queue, and a worker starts only when its
 content has changed."""

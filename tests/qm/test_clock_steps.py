@@ -9,7 +9,7 @@ import pytest
 from lcc.domain.rules import QueueRules
 from lcc.errors import code
 from lcc.insight.qm_state import read_live
-from lcc.roles.qm.maintenance.wall_clock import WallClock
+from lcc.roles.wall_clock import WallClock
 from lcc.storage.database.order_rows import RETRY, add_order
 from lcc.storage.queue.repair import machines
 from lcc.storage.queue.saved_state import saved_state

@@ -54,7 +54,6 @@ from lcc.roles.qm.maintenance.repair import Repair
 from lcc.roles.qm.maintenance.retries import RetryOpener
 from lcc.roles.qm.maintenance.slots import SlotOpener
 from lcc.roles.qm.maintenance.state import StateSaver
-from lcc.roles.qm.maintenance.wall_clock import WallClock
 from lcc.roles.qm.orders.deleter import Deleter
 from lcc.roles.qm.orders.dispatcher import Dispatcher
 from lcc.roles.qm.orders.leases import Leases
@@ -70,6 +69,7 @@ from lcc.roles.qm.peers.handshake import Handshake
 from lcc.roles.qm.schedule.delays import Delays
 from lcc.roles.qm.schedule.ready_queue import ReadyQueue
 from lcc.roles.qm.schedule.scheduler import Scheduler
+from lcc.roles.wall_clock import WallClock
 
 _log = Logger()
 

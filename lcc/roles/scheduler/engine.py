@@ -28,8 +28,9 @@ that.  So a task has at most one job, and effects take place once, whatever is l
 * Something cannot be handled, though the database is there: it is named in the log and set aside, as an error of its
   job, task or order (:mod:`lcc.storage.database.bisecting`); where that is not possible either, the step is tried
   again with the next tick, and the other steps are done all the same.
-* The wall clock is set: forwards, what is due then is due now; backwards, what was due stays so.  Leases do not
-  notice it: they are measured on the reactor's clock.
+* The wall clock is set: forwards, what is due then is due now, and for a day nothing is forgotten; backwards, nothing
+  waits longer from then on than its rule has it wait at most (:mod:`lcc.storage.tasks.clock_steps`; so it is at the
+  start, too).  Leases do not notice it: they are measured on the reactor's clock.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ from lcc.roles.scheduler.manager_table import ManagerTable
 from lcc.roles.scheduler.managers import Manager, ManagerConnection
 from lcc.roles.scheduler.ready import ReadyJobs, Taker
 from lcc.roles.scheduler.roster import Lost, Roster
+from lcc.roles.wall_clock import WallClock
 from lcc.storage.database.bisecting import NOT_OF_ONE
 from lcc.storage.tasks.store import TaskStore
 
@@ -100,7 +102,7 @@ class Scheduler:
         self.settings = settings
         self.store = store
         self.clock = clock
-        self.now = now
+        self.now: Callable[[], float] = WallClock(now, clock, self._stepped)
         self.counters = Counters()
         self.ready = ReadyJobs()
         self.roster = Roster(settings.lease)
@@ -138,6 +140,9 @@ class Scheduler:
         self._repeated = store.repeated
         self._giving: list[tuple[DueJob, Manager]] = []
         self._last_time = 0
+        self._steps, self._steps_bounded = 1, 0
+        """How often the wall clock was set, the time before the start included; after how many of these what waits
+        was looked at."""
         self._early: list[tuple[Manager, ManagerConnection | None, dict[int, int]]] = []
         """Managers that were ready before the tables were claimed."""
         self._housekeeping = Housekeeping(settings, store)
@@ -279,6 +284,8 @@ class Scheduler:
             if not self.run_number:
                 await self._claim()
             now, clock = self._time(), self.clock.seconds()
+            if self._steps_bounded < self._steps:
+                await self._step("look at what waits", self._bound_waits(now))
             if self._ticked:
                 self._ticked = False
                 await self._step("carry out orders", self._carry_out_orders(now))
@@ -314,6 +321,28 @@ class Scheduler:
         if self._told:
             told, self._told = self._told, {}
             await self.store.note_progress([(*key, *said) for key, said in told.items()], now)
+
+    def _stepped(self, step: float) -> None:
+        """The wall clock was set by so many seconds; less than 0: back."""
+        self._steps += 1
+        if step > 0:
+            self._housekeeping.postpone(self.clock.seconds())
+
+    async def _bound_waits(self, now: int) -> None:
+        """The wall clock may have been set back: nothing waits for too long."""
+        steps, after = self._steps, await self.store.bound_waits(0, now)
+        while after is not None:
+            after = await self.store.bound_waits(after, now)
+        await self._load_resources()
+        self.ready.clear()  # jobs are due at other times now
+        self._loaded = _FIRST
+        self.roster.no_later_than(now)
+        self.manager_table.changed()
+        self._steps_bounded = steps
+
+    async def _load_resources(self) -> None:
+        for resource in await self.store.resources():
+            self.ready.set_interval(resource.name, resource.interval_seconds, resource.started_time)
 
     def _time(self) -> int:
         now = int(self.now())

@@ -8,6 +8,7 @@ from lcc.storage.tasks.store import TaskStore
 
 _PURGE_SECONDS = 300.0
 _ITEMS_SECONDS = 6 * 3600.0
+_POSTPONED_SECONDS = 86400.0
 
 
 class Housekeeping:
@@ -19,6 +20,10 @@ class Housekeeping:
         self._purge_at = 0.0
         self._items_at = 0.0
         self._items_place: Place | None = None
+
+    def postpone(self, clock: float) -> None:
+        """The wall clock was set forward: what looks old may not be; nothing is forgotten before a day has passed."""
+        self._purge_at = self._items_at = clock + _POSTPONED_SECONDS
 
     async def purge(self, clock: float, now: int) -> None:
         """The next page of jobs and statistics, if it is time.

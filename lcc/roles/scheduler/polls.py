@@ -127,7 +127,6 @@ class Polls:
 
     async def _poll(self, due: Sequence[Poll]) -> int:
         """Polls these; returns for how many of them something was done: not while the UNS cannot be asked."""
-        now = int(self._engine.now())
         pages = await self._pages(due)
         keys = {page.key for page in pages.values() if page.key}
         results = await self._main.interact(read_results, sorted(keys))
@@ -146,9 +145,10 @@ class Polls:
                 found.append(news)
             else:
                 asked.append(asks._replace(wait=True))
+        # Not before now is it asked what time it is: what is written after the clock was set back is of the new time.
         if found:
-            self._engine.add(await self._store.make_found_jobs(found, now))
-        self._engine.counters.polled += await self._store.ask(asked, now)
+            self._engine.add(await self._store.make_found_jobs(found, int(self._engine.now())))
+        self._engine.counters.polled += await self._store.ask(asked, int(self._engine.now()))
         return len(found) + len(asked)
 
     async def _pages(self, due: Sequence[Poll]) -> dict[int, Asked]:

@@ -130,6 +130,12 @@ class ReadyJobs:
             self._reopen([need])
             self._drop_empty(need)
 
+    def clear(self) -> None:
+        """Forget all that wait; resources stay as they are."""
+        for held in (self._jobs, self._lines, self._open, self._cut, self._aside, self._unmatched):
+            held.clear()
+        self.read_from = None
+
     # Memory.
 
     def make_room(self, takers: Sequence[Taker]) -> bool:

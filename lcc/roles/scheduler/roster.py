@@ -100,6 +100,12 @@ class Roster:
                 manager.kinds = {limits.kind: limits for limits in each.kinds}
             manager.started_time = each.started_time
 
+    def no_later_than(self, now: float) -> None:
+        """The wall clock was set: nothing of a manager was later than now."""
+        for manager in self.managers.values():
+            manager.started_time = min(manager.started_time, now)
+            manager.lost_time = None if manager.lost_time is None else min(manager.lost_time, now)
+
     def compare(
         self, manager: Manager, named: Mapping[int, int], ended: Collection[int]
     ) -> tuple[list[Lost], list[tuple[int, int]]]:

@@ -45,7 +45,7 @@ class TaskFigures:
 
         :param now: seconds since 1970.
         """
-        return self.heard_time > 0 and now - self.heard_time < AWAY_SECONDS
+        return self.heard_time > 0 and abs(now - self.heard_time) < AWAY_SECONDS
 
     def connected(self, now: float) -> int:
         """Managers that are up, paused ones included."""

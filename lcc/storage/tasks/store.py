@@ -25,6 +25,7 @@ from lcc.model.tasks import DueJob, JobResult, ManagerStatus, Recorded, Resource
 from lcc.storage.database.bisecting import NOT_OF_ONE, bisected, in_words
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
+from lcc.storage.tasks.clock_steps import bound_waits
 from lcc.storage.tasks.due import due_jobs, due_tasks, make_due_jobs, running_jobs, start_jobs
 from lcc.storage.tasks.endings import Ended, lose_attempts, record_endings, refused, set_job_aside, suspend_task
 from lcc.storage.tasks.housekeeping import purge_page
@@ -92,6 +93,10 @@ class TaskStore:
             return result
 
         return self._database.write(work)
+
+    def bound_waits(self, after: int, now: int) -> Deferred[int | None]:
+        """As :func:`lcc.storage.tasks.clock_steps.bound_waits`."""
+        return self._write(now, bound_waits, self._rules, after)
 
     def due_tasks(self, now: int, limit: int) -> Deferred[list[int]]:
         """As :func:`lcc.storage.tasks.due.due_tasks`."""

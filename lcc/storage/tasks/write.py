@@ -10,7 +10,7 @@ from lcc.model.tasks import MESSAGE_CHARS_MAX, LogRow, TaskClaim
 from lcc.storage.database.transactions import Txn
 
 DAY_SECONDS = 86400
-_COUNTED = (
+COUNTED = (
     *("completed", "temporary", "permanent", "lost", "retried", "unchanged"),
     *("seconds", "cpu_seconds", "items"),
 )
@@ -93,15 +93,15 @@ class TaskWrite:
         if not self._counts:
             return
         day = self.now // DAY_SECONDS
-        sql = f"SELECT kind, {', '.join(_COUNTED)} FROM jobsdone WHERE day = ? AND kind IN ({{in}})"
+        sql = f"SELECT kind, {', '.join(COUNTED)} FROM jobsdone WHERE day = ? AND kind IN ({{in}})"
         before = {row[0]: row[1:] for row in self.txn.query_in(sql, sorted(self._counts), [day])}
         rows: list[tuple[Any, ...]] = []
         for kind, counts in sorted(self._counts.items()):
-            old = before.get(kind, (0,) * len(_COUNTED))
-            new = {name: value + counts[name] for name, value in zip(_COUNTED, old, strict=True)}
+            old = before.get(kind, (0,) * len(COUNTED))
+            new = {name: value + counts[name] for name, value in zip(COUNTED, old, strict=True)}
             whole = (value if name.endswith("seconds") else round(value) for name, value in new.items())
             rows.append((day, kind, *whole))
-        self.txn.upsert("jobsdone", ("day", "kind", *_COUNTED), rows, ("day", "kind"))
+        self.txn.upsert("jobsdone", ("day", "kind", *COUNTED), rows, ("day", "kind"))
 
     def _save_logs(self) -> None:
         if not self._logs:

@@ -11,9 +11,9 @@ from twisted.internet.interfaces import IDelayedCall
 
 from lcc.domain.timeslots import TimeSlots
 from lcc.interfaces import IQueueStore
-from lcc.roles.qm.maintenance.wall_clock import STEP_SECONDS, tell_step
 from lcc.roles.qm.part import Hub, Part
 from lcc.roles.qm.schedule.delays import SITE, Delays
+from lcc.roles.wall_clock import STEP_SECONDS, tell_step
 
 ALARM_SECONDS = 1.5
 """What ends later than this is seen by a tick."""

@@ -15,9 +15,9 @@ from functools import partial
 from lcc.domain.hours import DAY_SLOTS, WEEK_SLOTS
 from lcc.domain.timeslots import TimeSlots
 from lcc.interfaces import IQueueStore
-from lcc.roles.qm.maintenance.wall_clock import STEP_SECONDS
 from lcc.roles.qm.part import Hub, Part
 from lcc.roles.qm.schedule.scheduler import Scheduler
+from lcc.roles.wall_clock import STEP_SECONDS
 
 PAGE_ROWS = 1000
 _SLOTS_MAX = max(DAY_SLOTS, WEEK_SLOTS)

@@ -1,7 +1,7 @@
 """The wall clock, looked at together with one that is never set: so it is noticed when somebody sets it.
 
-What is measured runs on the other clock, and nothing happens to it.  But the queue manager also waits for times of
-day (hours), and keeps times that outlast it in the database: those must be worked out anew.
+What is measured runs on the other clock, and nothing happens to it.  But the queue manager and the scheduler also
+wait for times of day, and keep times that outlast them in the database: those must be worked out anew.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def tell_step(step: float, when: str = "") -> None:
     :param when: such as " while no queue manager ran".
     """
     _log.warn(
-        "The wall clock was set {direction} by {seconds} s ({text}){when}; evaluating hours anew",
+        "The wall clock was set {direction} by {seconds} s ({text}){when}",
         direction="forward" if step > 0 else "back",
         seconds=round(abs(step)),
         text=duration(abs(step)),
