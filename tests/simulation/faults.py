@@ -87,6 +87,11 @@ def _clock_steps(system: System, until_seconds: float) -> list[Fault]:
         target = chance.choice((QM, "all", chance.choice(hosts)))
         time = round(chance.uniform(0.0, until_seconds), 3)
         faults.append(Fault(time, "clock-step", target, 0.0, chance.randrange(1 << 30)))
+    if system.tasks is not None:
+        chance = system.timeline.random("clock steps of the scheduler")
+        for _ in range(chance.choice((0, 1, 3))):
+            time = round(chance.uniform(0.0, until_seconds), 3)
+            faults.append(Fault(time, "clock-step", SCHEDULER, 0.0, chance.randrange(1 << 30)))
     return faults
 
 
@@ -310,7 +315,7 @@ def _clock_step(system: System, promises: Promises, fault: Fault) -> None:
     """Somebody sets the wall clock, by about an hour or a day (which are many periods of hours here)."""
     step = fault.chance.choice((-86400.0, -3600.0, 3600.0, 86400.0)) + fault.chance.uniform(0.0, 240.0)
     for address, machine in system.machines.items():
-        if fault.target in (address, "all") and address != SCHEDULER:
+        if fault.target in (address, "all"):
             machine.clock_ahead += step
     promises.clock_was_set()
 

@@ -615,6 +615,14 @@ BUGS = [
         tasks=True,
     ),
     Bug(
+        "wrong-clock-waited-for",
+        "P2: what waits is not looked at when the wall clock was set back",
+        "lcc/roles/scheduler/engine.py",
+        "if self._steps_bounded < self._steps:",
+        "if self._steps_bounded < 0:",
+        tasks=True,
+    ),
+    Bug(
         "outbox-emptied-early",
         "P1: a notice is taken out of the outbox before the UNS has accepted it",
         "lcc/roles/scheduler/notices.py",
