@@ -67,6 +67,7 @@ SHARED_BY_ROLES = frozenset(
         "lcc.roles.pausing",
         "lcc.roles.peer",
         "lcc.roles.upstream",
+        "lcc.roles.wall_clock",
     }
 )
 
