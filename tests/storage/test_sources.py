@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lcc.model import ANY_TYPE, HINTS, SITE, QueueRow, Source, UrlNotice
@@ -260,6 +260,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 @settings(SHARED, max_examples=60)
+@example(seed=1175343)  # a full set leaves out what was told and polled, and the poll was taken back
 @given(seed=st.integers(0, 2**32))
 def test_what_the_last_word_of_each_allows(long_lived: Queue, seed: int) -> None:
     Walk(long_lived, Random(seed)).run(30)

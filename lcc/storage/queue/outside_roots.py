@@ -52,11 +52,9 @@ def drop_queued_page(
         for row in rows
         if not row.delete and row.source & COUNTED and not row.notice.lies_within(prefixes)
     }
-    sql = (
-        f"SELECT urlkey, fetched_fileid FROM lccurl WHERE state = {CACHED} AND source & {COUNTED} <> 0"
-        " AND urlkey IN ({in})"
-    )
-    files = dict(txn.query_in(sql, outside))
+    sql = f"SELECT urlkey, fetched_fileid, source FROM lccurl WHERE state = {CACHED} AND urlkey IN ({{in}})"
+    cached = txn.query_in(sql, outside)
+    files = {key: file for key, file, source in cached if source & COUNTED}
     # What is polled is fetched all the same: cached, it stays what it is; else it is only polled from now on.
     polled = {key: row for key, row in outside.items() if row.source & POLLED}
     outside = {key: row for key, row in outside.items() if key not in polled}
@@ -72,8 +70,8 @@ def drop_queued_page(
     txn.execute_in(sql, outside)
     note_cancelled(txn, outside)
     stats.nurlproc -= len(outside)
-    # What was lost and cannot be refetched is gone.
-    _delete(write, pid, [key for key in outside if key in files and files[key] is None])
+    # What was lost and cannot be refetched is gone; so is what a poll that was taken back has left.
+    _delete(write, pid, [key for key, *_ in cached if key in outside and files.get(key) is None])
     if outside:
         earliest = txn.value("SELECT MIN(psetid) FROM qpsdb WHERE pid = ? AND slot = ?", [pid, FETCH_NOW])
         if earliest is not None:

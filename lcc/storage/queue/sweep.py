@@ -169,16 +169,21 @@ def _look(txn: Txn, rules: IQueueRules, sweep: Sweep, low: bytes, high: bytes) -
                 left[key] = rest
             else:
                 gone.append(Removed(key, rest, *content))
-    former = {row[0]: Standing(row[4], row[2], row[5]) for row in rows}
+    former = {row[0]: row for row in rows}
     for key, (standing, length) in waiting.items():
-        if key not in named and key not in left:
-            if key in former:
-                standing = standing.joined(former[key])
-            others, rest = rules.without_told(standing, sweep.connseq)
-            if others:
-                left[key] = rest
-            else:
-                nothing[key] = rest, length
+        if key in named or key in left:
+            continue
+        state = 0
+        if key in former:
+            _, state, source, _seen, connseq, words, _curl, _furl, *content = former[key]
+            standing = standing.joined(Standing(connseq, source, words))
+        others, rest = rules.without_told(standing, sweep.connseq)
+        if others:
+            left[key] = rest
+        else:
+            nothing[key] = rest, length
+            if state == CACHED and not source & TOLD:
+                gone.append(Removed(key, rest, *content))  # of a poll that was taken back
     return _Page([(row[0], row[6], row[7]) for row in cached], gone, nothing, left, end)
 
 
@@ -271,21 +276,27 @@ def release_page(write: WriteTransaction, rules: IQueueRules, pid: int, psetid: 
 
 
 def remove_content(write: WriteTransaction, rows: Sequence[Removed], pid: int) -> None:
-    """Delete content of a provider, of pages that are counted; tombstones stay."""
+    """Delete content of a provider; tombstones stay.  What was only polled is no change, and counts nowhere."""
     txn, stats = write.txn, write.stats(pid)
+    counted = _with_content(txn, [row.key for row in rows])
     gone: list[tuple[Any, ...]] = []
+    unseen: list[tuple[Any, ...]] = []
     for key, standing, length, machine, file in rows:
         row = empty_cache_row(key, pid)
         connseq, source, words = standing
-        row.update(change_number=write.next("change"), connseq=connseq, source=source, words=words)
-        row.update(confirmed_time=write.now)
-        gone.append(tuple(row.values()))
-        stats.files_used -= 1
-        stats.space_used -= length or 0
+        row.update(connseq=connseq, source=source, words=words, confirmed_time=write.now)
+        if key in counted:
+            row.update(change_number=write.next("change"))
+            gone.append(tuple(row.values()))
+            stats.files_used -= 1
+            stats.space_used -= length or 0
+        else:
+            unseen.append(tuple(row.values()))
         write.delete_file(machine, file)
     CACHE.upsert(txn, gone, TOMBSTONE_UPDATED)
+    CACHE.upsert(txn, unseen, [name for name in TOMBSTONE_UPDATED if name != "change_number"])
     queued = f"SELECT urlkey, len FROM qdb WHERE operation = {FETCH} AND source <> {POLLED} AND urlkey IN ({{in}})"
-    for _key, length in txn.query_in(queued, [row[0] for row in rows]):
+    for _key, length in txn.query_in(queued, sorted(counted)):
         stats.pend(1, length)
 
 
