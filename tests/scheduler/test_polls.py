@@ -405,6 +405,27 @@ def test_a_feed_that_has_moved_for_good_is_polled_there(bench: Polling) -> None:
     assert (content.url, content.base) == (MOVED, "")
 
 
+def test_a_feed_that_moves_back_is_fetched_there_again(bench: Polling) -> None:
+    manager = worker(bench)
+    task = bench.feed()
+    there = FEED
+    for moved in (MOVED, FEED):
+        # What is in the cache of the place that it moves to may be old, and say that it has moved.
+        assert bench.outbox() == [there]
+        bench.fetch(moved=moved)
+        bench.pass_time(2)
+        manager.end(given(manager)[0])
+        there = moved
+        assert bench.tasks.task(task).spec.args == (there,)
+        for _ in range(200):
+            bench.pass_time(10, 10)
+            for job in manager.given():
+                manager.end(job)
+            if result_of(bench.engine.store.outbox(0, 1)):
+                break
+    assert bench.outbox() == [FEED] and bench.tasks.task(task).spec.args == (FEED,)
+
+
 def test_an_unchanged_feed_that_has_moved_is_polled_there_at_once(bench: Polling) -> None:
     manager = worker(bench)
     task = bench.feed(every=1000)

@@ -209,9 +209,11 @@ def _news(poll: Poll, page: Page | None) -> Found | None:
 
 
 def _moved(poll: Poll, page: Page) -> str:
-    """Where the page has moved for good (301, 308); empty: nowhere."""
+    """Where the page has moved for good (301, 308), as its last poll has found; empty: nowhere."""
     if not page.moved or poll.task.spec.kind == ROBOTS:
         return ""
+    if poll.asked_time is None or page.seen_time < poll.asked_time:
+        return ""  # it was fetched long ago perhaps: two pages that have moved to each other would never be again
     try:
         root_of(page.moved)
         there = normalise(page.moved).partition("#")[0]
