@@ -187,8 +187,8 @@ BUGS = [
         "sweep-not-a-change",
         "hole 8: what a full set deletes keeps its old number",
         "lcc/storage/queue/sweep.py",
-        'row.update(change_number=write.next("change"), connseq=connseq, source=source, words=words)',
-        "row.update(change_number=1, connseq=connseq, source=source, words=words)",
+        'row.update(change_number=write.next("change"))',
+        "row.update(change_number=1)",
     ),
     Bug(
         "change-without-a-number",
@@ -626,8 +626,8 @@ BUGS = [
         "outbox-emptied-early",
         "P1: a notice is taken out of the outbox before the UNS has accepted it",
         "lcc/roles/scheduler/notices.py",
-        "        self._told = each.number\n        self.link.tell(told)",
-        "        self._told = each.number\n        self._answered.append(each.number)\n        self.link.tell(told)",
+        "\n        self.link.tell(told)",
+        "\n        self._answered.append(Answer(each.number))\n        self.link.tell(told)",
         tasks=True,
     ),
     Bug(
