@@ -36,6 +36,7 @@ from lcc.model import (
     MachineState,
     Outcome,
     Provider,
+    ProviderHosts,
     ProviderStatus,
     QueuedState,
     Quota,
@@ -321,6 +322,9 @@ class IQueueStore(IQueueRepair):
 
     def providers_with_work() -> Deferred[list[Waiting]]:
         """Each provider with something to fetch now, in the order of their earliest sets."""
+
+    def provider_hosts() -> Deferred[list[ProviderHosts]]:
+        """The hosts of all providers, those being removed included."""
 
     def delays() -> Deferred[list[Delay]]:
         """The saved delays."""

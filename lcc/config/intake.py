@@ -164,6 +164,11 @@ class QmConfig:
         minimum=1,
         maximum=RUN_ORDERS_MAX,
     )
+    serial_by_host: str = setting(
+        "watched",
+        "which providers that share a host are fetched from one at a time: watched: a watched one and all others of "
+        "its host; all: any; no: none",
+    )
     lease: float = setting(
         300.0, "how long a robot may take before its order is given out again", unit="seconds", minimum=10
     )

@@ -113,6 +113,8 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
                 f"{where} = {endpoint!r}: a console must listen on a UNIX socket or on loopback "
                 f"(tcp:PORT:interface=127.0.0.1)"
             )
+    if config.qm.serial_by_host not in ("watched", "all", "no"):
+        faults.append(f"qm.serial_by_host = {config.qm.serial_by_host!r}: must be watched, all or no")
     if 0 < config.qm.age_expired < config.qm.age_wanted:
         faults.append("qm.age_expired: must not be less than qm.age_wanted")
     home = config.home

@@ -5,7 +5,7 @@ Who can put a file into a folder of a web site can put others there, and below i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from lcc.domain.urls import URL_CHARS, followed_redirect, normalise_root, scheme_of
 from lcc.errors import FetchError, UrlError
@@ -61,6 +61,11 @@ def name_of(normalised_url: str) -> str:
     """The host without its port."""
     host = host_of(normalised_url)
     return host[: host.rindex("]") + 1] if host.startswith("[") else host.partition(":")[0]
+
+
+def hosts_of(roots: Iterable[str]) -> tuple[str, ...]:
+    """The hosts that normalised roots name, without ports; each once, sorted."""
+    return tuple(sorted({name for root in roots if (name := name_of(root))}))
 
 
 def port_of(normalised_url: str) -> int:

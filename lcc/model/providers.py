@@ -58,6 +58,17 @@ class Provider:
     former_roots: tuple[str, ...] = ()
 
 
+class ProviderHosts(NamedTuple):
+    """Where a provider is fetched from.
+
+    :ivar hosts: the names, or addresses, in its roots, without ports; each once, sorted.
+    """
+
+    pid: int
+    hosts: tuple[str, ...]
+    watched: bool
+
+
 @attrs.frozen
 class Wishes:
     """How a provider wishes to be fetched from; the fields as in :class:`Provider`."""

@@ -68,6 +68,9 @@ class ModelStore:
     def limits_of(self, pid: int) -> Limits:
         return self.limits.get(pid, Limits())
 
+    def info_of(self, pid: int) -> FetchInfo:
+        return FetchInfo("", limits=self.limits_of(pid))
+
     def absorb(self, pid: int, urls: list[tuple[int, bool]], full: bool = False, hours: str = "") -> None:
         self.psetid += 1
         if full:
@@ -176,7 +179,7 @@ class ModelStore:
     def start_reads(self, count: int) -> None:
         self.subject.fill(2)
         for cursor in self.subject.wants_read_ahead(count):
-            self.reads.append((cursor, None, FetchInfo("", limits=self.limits_of(cursor.pid))))
+            self.reads.append((cursor, None, self.info_of(cursor.pid)))
 
     def snapshot(self, index: int) -> None:
         """The database answers a read now; the answer arrives later."""

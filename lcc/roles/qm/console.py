@@ -8,6 +8,7 @@ from lcc.roles.pausing import PausingCommands
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.orders.machines import Machine, Order
 from lcc.roles.qm.schedule.delays import SITE, Delayed
+from lcc.roles.qm.schedule.hosts import HostGroup
 from lcc.roles.qm.schedule.work import ProviderWork
 
 ORDERS_SHOWN = 5
@@ -43,7 +44,7 @@ class QmCommands(PausingCommands[QmEngine]):
         lines.append(
             (
                 "providers",
-                f"{scheduler.active_count:,} have their turn, {len(scheduler.ready):,} wait for it, "
+                f"{scheduler.active_count:,} have their turn, {scheduler.turns_awaited:,} wait for it, "
                 f"{scheduler.delayed_with_work:,} with work are delayed, {len(scheduler.withheld):,} withheld",
             )
         )
@@ -69,6 +70,13 @@ class QmCommands(PausingCommands[QmEngine]):
         for turn in scheduler.ready.first(limit):
             lines.append(("waits", f"provider {turn.pid}, priority {turn.priority}, {_place(turn.place)}"))
         lines += more(limit, len(scheduler.ready), "provider")
+        groups = scheduler.hosts.with_waiting
+        for group in groups[:limit]:
+            waiting = number(len(group.waiting), "provider")
+            lines.append(
+                ("one host", f"{waiting} {'waits' if len(group.waiting) == 1 else 'wait'} for {_turn(group)}")
+            )
+        lines += more(limit, len(groups), "host")
         delayed = scheduler.delays.first(limit)
         lines += [("delayed", f"provider {pid}: {self._delay(record)}") for pid, record in delayed if pid != SITE]
         lines += more(limit, len(scheduler.delays), "provider")
@@ -91,6 +99,9 @@ class QmCommands(PausingCommands[QmEngine]):
             lines += [("turn", self._active(work)), *self._rows(work)]
         if turn is not None:
             lines.append(("waits", f"for its turn, priority {turn.priority}, {_place(turn.place)}"))
+        group = scheduler.hosts.get(pid)
+        if group is not None and pid in group.waiting:
+            lines.append(("waits", f"for its host: {_turn(group)} is being fetched from there"))
         if pid in scheduler.withheld:
             lines.append(("withheld", "it may still be fetched by order of an earlier queue manager"))
         if delay is not None:
@@ -162,6 +173,12 @@ def _machine(machine: Machine) -> str:
         f"machine {machine.number} ({machine.name}): {state}{waits}, "
         f"robots for {machine.capacity} concurrent fetches, {number(len(machine.orders), 'outstanding order')}"
     )
+
+
+def _turn(group: HostGroup) -> str:
+    """Who has the turn of those that share a host."""
+    who = ", ".join(map(str, sorted(group.turns | group.elsewhere)[:3]))
+    return f"provider {who}" if who else "their turn"
 
 
 def _place(order: tuple[int, int]) -> str:

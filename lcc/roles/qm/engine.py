@@ -67,6 +67,7 @@ from lcc.roles.qm.peers.connections import BOTM_ONLY, UNS_AND_BOTM, ConnectionFa
 from lcc.roles.qm.peers.handler import Connection, Handler
 from lcc.roles.qm.peers.handshake import Handshake
 from lcc.roles.qm.schedule.delays import Delays
+from lcc.roles.qm.schedule.hosts import NO, HostGroups
 from lcc.roles.qm.schedule.ready_queue import ReadyQueue
 from lcc.roles.qm.schedule.scheduler import Scheduler
 from lcc.roles.wall_clock import WallClock
@@ -131,6 +132,7 @@ class QmEngine:
             settings.quantum_bytes,
             settings.hours_margin,
             run_rows,
+            HostGroups(settings.serial_by_host),
         )
         self.intake = Intake(self, store, settings, lambda: self.absorbers)
 
@@ -185,6 +187,9 @@ class QmEngine:
         try:
             claim = await ask("claiming the database", lambda: store.claim(self.now()))
             waiting = await ask("loading the queue", store.providers_with_work)
+            if self.settings.serial_by_host != NO:
+                hosts = await ask("reading the hosts of providers", store.provider_hosts)
+                self.scheduler.hosts.load(hosts, self.wall_clock())
             await ask("measuring the queue", self.intake.check)
             states = await ask("reading which machines had orders", store.machines)
             self.leases.load(states, claim.saved_lease)
@@ -399,6 +404,7 @@ class QmEngine:
         if total:
             # As many again as there are runs out: while these are read, those are fetched.
             self.scheduler.fill(free + total)
+            self.dispatcher.send_recalls()  # those that share a host may have asked for some
         if self.scheduler.hours.reached_count:
             self.recorder.start()
         return self.reader.start() and self.started

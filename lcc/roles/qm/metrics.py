@@ -150,7 +150,7 @@ class QmMetrics:
         yield PROVIDERS.by(
             {
                 "active": scheduler.active_count,
-                "waiting": len(scheduler.ready),
+                "waiting": scheduler.turns_awaited,
                 "delayed": scheduler.delayed_with_work,
                 "withheld": len(scheduler.withheld),
             }

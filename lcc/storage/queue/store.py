@@ -33,6 +33,7 @@ from lcc.model import (
     FetchResult,
     Kept,
     Provider,
+    ProviderHosts,
     ReadAhead,
     Recorded,
     RetryPage,
@@ -47,7 +48,7 @@ from lcc.storage.database.order_rows import next_order
 from lcc.storage.database.status import database_epoch
 from lcc.storage.database.timeline import continue_timeline
 from lcc.storage.database.transactions import Txn
-from lcc.storage.providers.providers import get_provider
+from lcc.storage.providers.providers import get_provider, provider_hosts
 from lcc.storage.queue.absorb import absorb_pieces
 from lcc.storage.queue.admin_orders import carry_out
 from lcc.storage.queue.fresh_rows import FreshRows
@@ -141,6 +142,9 @@ class QueueStore(RepairStore):
 
     def providers_with_work(self) -> Deferred[list[Waiting]]:
         return self._database.interact(providers_with_work)
+
+    def provider_hosts(self) -> Deferred[list[ProviderHosts]]:
+        return self._database.select(provider_hosts)
 
     def read_ahead(self, cursors: Sequence[Cursor], unknown: Collection[int] = ()) -> Deferred[ReadAhead]:
         fresh = self._fresh

@@ -7,6 +7,7 @@ from functools import partial
 from twisted.logger import Logger
 
 from lcc.interfaces import IQueueStore
+from lcc.model import ProviderHosts
 from lcc.roles.qm.maintenance.reader import Reader
 from lcc.roles.qm.part import ENDINGS, Hub, Part
 from lcc.roles.qm.schedule.scheduler import Scheduler
@@ -48,7 +49,7 @@ class AdminOrders(Part):
                 self._hub.pump()
 
     async def _apply_limits(self, pid: int) -> None:
-        """A provider's limits hold at once, also where it only waits."""
+        """A provider's limits and hosts hold at once, also where it only waits."""
         try:
             provider = await self._ask("reading a provider", partial(self._store.provider, pid))
         except ENDINGS:
@@ -57,4 +58,6 @@ class AdminOrders(Part):
             _log.failure("Cannot read provider {pid}", pid=pid)
             return
         if provider is not None and not provider.removed:
-            self._scheduler.provider_changed(pid, fetch_info(provider).limits, self._hub.wall_clock())
+            info = fetch_info(provider)
+            self._scheduler.provider_changed(pid, info.limits, self._hub.wall_clock())
+            self._scheduler.roots_changed(ProviderHosts(pid, info.hosts, info.watched))

@@ -190,7 +190,7 @@ class StateSaver(Part):
             "unses_connected": len({absorber.name for absorber in absorbers}),
             "unses_paused": sorted({absorber.name for absorber in absorbers if absorber.paused})[:UNSES_SHOWN],
             "absorb_waiting": sum(absorber.waiting_count for absorber in absorbers),
-            "providers_waiting": len(scheduler.ready),
+            "providers_waiting": scheduler.turns_awaited,
             "providers_active": scheduler.active_count,
             "awaited": _awaited(self._leases.awaited, hub.now() - now),
             "withheld": _withheld(scheduler),

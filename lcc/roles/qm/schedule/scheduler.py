@@ -32,9 +32,10 @@ from collections.abc import Callable, Iterable, Iterator
 from lcc.domain.keys import pid_of
 from lcc.domain.results import holds_provider
 from lcc.domain.timeslots import TimeSlots
-from lcc.model import FETCH_NOW, QueueRow, Recorded, Waiting
+from lcc.model import FETCH_NOW, ProviderHosts, QueueRow, Recorded, Waiting
 from lcc.model.providers import PRIORITIES
 from lcc.roles.qm.schedule.delays import SAVED_SECONDS, SITE, Delays
+from lcc.roles.qm.schedule.hosts import NO, HostGroup, HostGroups, Regrouped
 from lcc.roles.qm.schedule.hours_filter import HoursFilter
 from lcc.roles.qm.schedule.inactive import Inactive
 from lcc.roles.qm.schedule.read_ahead import ReadAhead
@@ -65,6 +66,7 @@ class Scheduler(ReadAhead):
     :param quantum_urls, quantum_bytes: what a provider may fetch before others of its priority that wait.
     :param hours_margin: seconds at the end of hours that are not used.
     :param run_rows: rows of one provider that are out at the same time, at most.
+    :param hosts: the providers that share a host, of which one at a time has its turn; None: there are none.
     :ivar recalls: providers whose runs are to be recalled, for the dispatcher.
     :ivar spaces_runs: every BOT-M that may get orders keeps to intervals within a run; else runs of providers with
         one are of one row.
@@ -81,6 +83,7 @@ class Scheduler(ReadAhead):
         quantum_bytes: int = 64 << 20,
         hours_margin: float = 0.0,
         run_rows: int = 1,
+        hosts: HostGroups | None = None,
     ) -> None:
         super().__init__(read_ahead, quantum_urls)
         self.recalls: set[int] = set()
@@ -92,6 +95,7 @@ class Scheduler(ReadAhead):
         self._growing: dict[int, ProviderWork] = {}
         self.ready = ready
         self.delays = delays
+        self.hosts = hosts or HostGroups(NO)
         self.hours = HoursFilter(timeslots, delays, hours_margin)
         self._read_ahead_total = read_ahead_total
         self._quantum_bytes = quantum_bytes
@@ -107,9 +111,14 @@ class Scheduler(ReadAhead):
     # What is going on.
 
     @property
+    def turns_awaited(self) -> int:
+        """Providers that wait for their turn."""
+        return len(self.ready) + self.hosts.waiting_count
+
+    @property
     def waiting_count(self) -> int:
         """Providers that wait for their turn, or are delayed with work."""
-        return len(self.ready) + len(self._inactive.delayed) + len(self.withheld)
+        return self.turns_awaited + len(self._inactive.delayed) + len(self.withheld)
 
     @property
     def delayed_with_work(self) -> int:
@@ -127,6 +136,7 @@ class Scheduler(ReadAhead):
             known = self._active.keys() | self._inactive.delayed.keys()
             self.withheld = {entry.pid: entry for entry in waiting if entry.pid not in known}
             waiting = [entry for entry in waiting if entry.pid in known]
+            self.hosts.withhold(self.withheld)
         self._have_work(waiting)
         # One that is active already (an order of an earlier queue manager) may have read before the queue was known.
         for work in list(self._active.values()):
@@ -143,6 +153,10 @@ class Scheduler(ReadAhead):
         # When their last fetches began is not known, except where an interval is known to last.
         self._unsure = {pid for pid in waiting if not self.delays.is_due(pid)}
         self._unsure_since = now
+        for regrouped in self.hosts.let_go(now):
+            self._regrouped(regrouped)
+        for group in self.hosts.groups:
+            self._pass_on(group)
         self._have_work(waiting.values())
 
     def _have_work(self, waiting: Iterable[Waiting]) -> None:
@@ -172,12 +186,15 @@ class Scheduler(ReadAhead):
         if pid in self.delays:
             self._inactive.waits(pid, psetid, priority)
         else:
-            self.ready.add(pid, (psetid, 0), priority)
+            self._queue_of(pid).add(pid, (psetid, 0), priority)
 
     def provider_changed(self, pid: int, limits: Limits, now: float) -> None:
         """The provider's limits were changed.  (What it does with its rows is read again with them.)"""
         self._inactive.learn(pid, limits)
-        self.ready.set_priority(pid, limits.priority)
+        self._queue_of(pid).set_priority(pid, limits.priority)
+        group = self.hosts.get(pid)
+        if group is not None and pid in group.waiting:
+            self._press(group, limits.priority)
         if pid in self.withheld:
             self.withheld[pid] = self.withheld[pid]._replace(priority=limits.priority)
         work = self._active.get(pid)
@@ -189,14 +206,23 @@ class Scheduler(ReadAhead):
             self._update(work)
         self.delays.limits_changed(pid, limits.rate, now, limits.interval)
 
+    def roots_changed(self, provider: ProviderHosts) -> None:
+        """The provider may be fetched from other hosts than before, or is watched no longer."""
+        work = self._active.get(provider.pid)
+        busy = work is not None and work.busy > 0
+        self._regrouped(self.hosts.learn(provider, self.delays.now, busy=busy), but=provider.pid)
+        if work is not None:
+            self._update(work)
+
     def provider_removed(self, pid: int) -> None:
         """The provider and its queue are gone."""
-        self.ready.discard(pid)
+        self._leave_queue(pid)
         self.delays.discard(pid)
         self._inactive.discard(pid)
         self.withheld.pop(pid, None)
         self.recalls.add(pid)
         work = self._active.get(pid)
+        self._regrouped(self.hosts.removed(pid, 0 if work is None else work.busy, self.delays.now), but=pid)
         if work is not None:
             self._drop(work)
 
@@ -221,10 +247,17 @@ class Scheduler(ReadAhead):
                     return  # else there is a run that can be recalled once its rows are here
             turn = ready.next()
             assert turn is not None
+            group = self.hosts.get(turn.pid)
             if turn.pid in self.delays:  # what came last from it is not paid for yet
                 self._inactive.delayed[turn.pid] = (turn.place, turn.priority)
+                if group is not None:
+                    self._pass_on(group)
                 continue
-            self._activate(turn.pid, turn.place, turn.priority)
+            if group is not None and group.occupied:
+                self.hosts.wait(group, turn)
+                self._press(group, turn.priority)
+                continue
+            self._update(self._activate(turn.pid, turn.place, turn.priority))
             places -= 1
 
     def _last_queued(self, idle: dict[int, ProviderWork]) -> ProviderWork:
@@ -322,7 +355,7 @@ class Scheduler(ReadAhead):
             return True
         if work.expected_bytes >= self._quantum_bytes:
             return False
-        if self.ready.waits(work.priority) or self._queues[work.priority]:
+        if self._may_have_to_yield(work) or self._queues[work.priority]:
             return False
         self._renew_quantum(work)
         return True
@@ -355,6 +388,7 @@ class Scheduler(ReadAhead):
                 break
         work.busy += len(rows)
         work.served += len(rows)
+        work.used = True
         self._update(work)
         return bool(rows)
 
@@ -377,12 +411,16 @@ class Scheduler(ReadAhead):
         work = self._active.get(pid)
         if work is None:
             place, priority = self._inactive.delayed.pop(pid, (START, self._priority(pid)))
-            self.ready.discard(pid)
+            self._leave_queue(pid)
             self.withheld.pop(pid, None)
+            self.hosts.known(pid)
             work = self._activate(pid, place, priority)
         work.busy += 1
+        work.used = True
         self._taken[key] = generation
         self._update(work)
+        if work.group is not None:
+            self._press(work.group, work.priority)
 
     # Work comes back.
 
@@ -398,6 +436,8 @@ class Scheduler(ReadAhead):
         if not doubt:
             self.delays.reached(pid)
         self.came(pid, wire_bytes, now, elapsed_seconds)
+        if self.hosts.leaving:
+            self._regrouped(self.hosts.answered(pid, now))
         if work is None:
             return
         self._came_back(work, key)
@@ -409,6 +449,8 @@ class Scheduler(ReadAhead):
         """So much has travelled for this provider, in a fetch that has ended (also for a result that no order waits
         for)."""
         work = self._active.get(pid)
+        if work is None or work.group is not None:
+            self.hosts.began(pid, now - elapsed_seconds)
         if work is None:
             self._inactive.owes(pid, wire_bytes)
             self._inactive.began(pid, now - elapsed_seconds)
@@ -452,6 +494,8 @@ class Scheduler(ReadAhead):
         self._taken.pop(key, None)
         if began:
             self.came(pid, 0, began)
+        if self.hosts.leaving:
+            self._regrouped(self.hosts.answered(pid, self.delays.now))
         work = self._active.get(pid)
         if work is not None:
             self._came_back(work, key)
@@ -502,7 +546,7 @@ class Scheduler(ReadAhead):
         if work is None:
             if pid not in self.withheld:
                 self._inactive.is_held(pid, self._priority(pid))
-            self.ready.discard(pid)
+            self._leave_queue(pid)
             return
         # What it has in memory is read again after the delay.  An order of it that is still out keeps its record.
         self._rewind(work, *START)
@@ -512,6 +556,7 @@ class Scheduler(ReadAhead):
         """The wall clock was set by so many seconds, and shows this now."""
         self.delays.stepped(step, now)
         self._inactive.stepped(step)
+        self.hosts.stepped(step)
         self._started += step
         self._unsure_since += step
 
@@ -524,17 +569,22 @@ class Scheduler(ReadAhead):
             work.busy -= 1
         if not work.busy:
             work.recalled = False
+            if self.hosts.later:
+                self._regrouped(self.hosts.free(work.pid, self.delays.now), but=work.pid)
 
     def _priority(self, pid: int) -> int:
         """The provider's, as far as it is known; it is looked at again when rows of it are read."""
         if pid in self.withheld:
             return self.withheld[pid].priority
-        return self._inactive.priority(pid) or self.ready.priority(pid)
+        return self._inactive.priority(pid) or self._queue_of(pid).priority(pid)
 
     def _activate(self, pid: int, place: Place, priority: int) -> ProviderWork:
         work = self._active[pid] = ProviderWork(pid, place, priority)
+        group = work.group = self.hosts.get(pid)
+        if group is not None:
+            group.turns.add(pid)
+            group.waiting.discard(pid)
         self._inactive.comes(work)
-        self._update(work)
         return work
 
     def _give_up(self, work: ProviderWork, place: Place | None = None) -> None:
@@ -558,9 +608,12 @@ class Scheduler(ReadAhead):
         self._drop(work)
 
     def _may_park(self, work: ProviderWork) -> bool:
+        record = self.delays.get(work.pid)
+        if work.group is not None and work.group.waiting:
+            # What another one began is waited for in its turn: else it would never come to it.
+            return not (work.used or work.group.contested) and record is not None and record.due >= record.until
         if work.pid in self._parked:
             return True
-        record = self.delays.get(work.pid)
         if record is None or record.retry or record.hours:
             return False
         room = len(self._parked) < self._read_ahead_total // (2 * self._read_ahead)
@@ -575,12 +628,17 @@ class Scheduler(ReadAhead):
         self._fetching[work.priority].pop(pid, None)
         self._growing.pop(pid, None)
         self._forget(work)
+        if work.group is not None:
+            work.group.turns.discard(pid)
+            self._pass_on(work.group)
 
     def _informed(self, work: ProviderWork, info: FetchInfo) -> None:
         """What has to be known of the provider has come with its rows."""
         if info is work.info:
             return
         limits = info.limits
+        here = ProviderHosts(work.pid, info.hosts, info.watched)
+        self._regrouped(self.hosts.learn(here, self.delays.now, busy=work.busy > 0), but=work.pid)
         self._inactive.learn(work.pid, limits)
         if limits.priority != work.priority:
             self._idle[work.priority].pop(work.pid, None)
@@ -595,6 +653,8 @@ class Scheduler(ReadAhead):
         if unpaid and limits.rate:
             self.delays.charge(work.pid, unpaid, limits.rate, self.delays.now)
         began = self._inactive.take_began(work.pid)
+        if work.group is not None:
+            began = max(began, work.group.began)
         if limits.interval:
             self._may_have_begun(work.pid, began, limits.interval)
 
@@ -635,8 +695,12 @@ class Scheduler(ReadAhead):
             if work.finished:
                 self._drop(work)
                 return
+            group = work.group
+            if group is not None and (group.contested or group.waiting.top > priority):
+                self._give_up(work)
+                return
             if work.served >= self._quantum or work.served_bytes >= self._quantum_bytes:
-                if self.ready.waits(priority):
+                if self._may_have_to_yield(work):
                     self._give_up(work, self.ready.behind())
                     return
                 self._renew_quantum(work)
@@ -650,4 +714,52 @@ class Scheduler(ReadAhead):
         self._update_reading(work)
 
     def _may_have_to_yield(self, work: ProviderWork) -> bool:
-        return self.ready.waits(work.priority)
+        if self.ready.waits(work.priority):
+            return True
+        return work.group is not None and work.group.waiting.waits(work.priority)
+
+    # Those that share a host.
+
+    def _queue_of(self, pid: int) -> ReadyQueue:
+        """Where it waits for its turn, or would."""
+        group = self.hosts.get(pid)
+        return self.ready if group is None or pid not in group.waiting else group.waiting
+
+    def _leave_queue(self, pid: int) -> None:
+        """It waits for its turn no longer."""
+        self.ready.discard(pid)
+        group = self.hosts.get(pid)
+        if group is not None:
+            group.waiting.discard(pid)
+            self._pass_on(group)
+
+    def _pass_on(self, group: HostGroup) -> None:
+        """If nobody of them has the turn, the next one that wants it waits among all others."""
+        if not group.occupied and (turn := group.waiting.next()) is not None:
+            self.ready.add(turn.pid, turn.place, turn.priority)
+
+    def _press(self, group: HostGroup, priority: int) -> None:
+        """Somebody of this priority wants the turn."""
+        for pid in list(group.turns):
+            work = self._active[pid]
+            if not work.busy:
+                self._update(work)
+            elif work.priority < priority and not work.recalled:
+                self._recall(work)
+
+    def _regrouped(self, regrouped: Regrouped | None, but: int = 0) -> None:
+        """
+        :param but: this one will be put where it belongs by the caller.
+        """
+        if regrouped is None:
+            return
+        works = [work for pid in regrouped.members if (work := self._active.get(pid)) is not None]
+        for work in works:
+            work.group = self.hosts.get(work.pid)
+            if work.group is not None:
+                work.group.turns.add(work.pid)
+        for turn in regrouped.waiting:
+            self.ready.add(turn.pid, turn.place, turn.priority)
+        for work in works:
+            if work.pid != but and not work.gone:
+                self._update(work)

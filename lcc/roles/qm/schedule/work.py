@@ -6,9 +6,11 @@ from collections import deque
 from math import inf
 from typing import NamedTuple
 
+from lcc.domain.sites import hosts_of
 from lcc.domain.urls import Roots
 from lcc.model import Cursor, Provider, QueueRow
 from lcc.model.providers import clamp
+from lcc.roles.qm.schedule.hosts import HostGroup
 from lcc.roles.qm.schedule.ready_queue import Place
 
 START = (0, 0)
@@ -36,6 +38,7 @@ class FetchInfo(NamedTuple):
 
     :ivar roots: separated by spaces.
     :ivar prefixes: what its URLs begin with.
+    :ivar hosts, watched: as in :class:`~lcc.model.ProviderHosts`.
     """
 
     roots: str
@@ -43,6 +46,8 @@ class FetchInfo(NamedTuple):
     insecure: bool = False
     limits: Limits = Limits()
     prefixes: tuple[str, ...] = ("",)
+    hosts: tuple[str, ...] = ()
+    watched: bool = False
 
 
 def fetch_info(provider: Provider) -> FetchInfo:
@@ -55,7 +60,15 @@ def fetch_info(provider: Provider) -> FetchInfo:
         provider.interval_seconds or 0.0,
     )
     prefixes = Roots(provider.roots).prefixes
-    return FetchInfo(" ".join(provider.roots), provider.allow_private, provider.insecure, limits, prefixes)
+    return FetchInfo(
+        " ".join(provider.roots),
+        provider.allow_private,
+        provider.insecure,
+        limits,
+        prefixes,
+        hosts_of(provider.roots),
+        provider.watched,
+    )
 
 
 class ProviderWork:
@@ -65,6 +78,7 @@ class ProviderWork:
     :ivar rows_out: the rows that :meth:`Scheduler.take` gave last, each with the time (seconds since 1970; infinite:
         none) before which its fetch must begin.
     :ivar info: what has to be known of the provider, set with the first rows.
+    :ivar group: those that it shares a host with; None: nobody.
     :ivar info_stale: what is being read of it is out of date.
     :ivar machine: where its last order went; for the dispatcher.
     :ivar busy: its orders that are out: a run, carried out one after the other.
@@ -73,6 +87,7 @@ class ProviderWork:
     :ivar doubt: the key of a result that will hold the provider back once it is recorded; nothing is sent meanwhile.
     :ivar served, served_bytes: how much of its quantum is used up.
     :ivar unpaid_bytes: that came before its limits were known.
+    :ivar used: rows were handed out in this turn.
     :ivar open_since, open_until: between these its hours are known to be open for new orders.
     :ivar hours_end: a fetch must begin before this, then.
     :ivar start_by: the same for the row that was looked at last (infinite: at any time).
@@ -90,12 +105,24 @@ class ProviderWork:
     """
 
     __slots__ = (
-        *("buffer", "busy", "cursor", "doubt", "exhausted", "gone", "hours_end", "queued", "info", "info_stale"),
+        *(
+            "buffer",
+            "busy",
+            "cursor",
+            "doubt",
+            "exhausted",
+            "gone",
+            "group",
+            "hours_end",
+            "queued",
+            "info",
+            "info_stale",
+        ),
         *("expected", "expected_bytes"),
         *("express", "express_count", "express_done", "express_due", "express_stale", "passable"),
         *("machine", "open_since", "open_until", "place", "pid"),
         *("priority", "psetid", "reading", "recalled", "recent", "rewind", "rows_out", "served", "served_bytes"),
-        *("start_by", "unpaid_bytes"),
+        *("start_by", "unpaid_bytes", "used"),
     )
 
     def __init__(self, pid: int, place: Place, priority: int) -> None:
@@ -105,6 +132,7 @@ class ProviderWork:
         self.psetid = place[0]
         self.rows_out: list[tuple[QueueRow, float]] = []
         self.info: FetchInfo | None = None
+        self.group: HostGroup | None = None
         self.info_stale = False
         self.machine = 0
         self.busy = 0
@@ -117,6 +145,7 @@ class ProviderWork:
         self.served = 0
         self.served_bytes = 0
         self.unpaid_bytes = 0
+        self.used = False
         self.open_since = 0.0
         self.open_until = 0.0
         self.hours_end = inf
