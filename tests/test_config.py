@@ -10,6 +10,7 @@ from twisted.internet.endpoints import clientFromString, serverFromString
 
 from lcc.config import DEFAULT_MIMETYPES, Config, describe_defaults, load_config, parse_config, unix_socket_path
 from lcc.errors import ConfigError
+from lcc.roles.qm.schedule.hosts import SERIAL
 
 
 def faults_of(text: str) -> list[str]:
@@ -100,6 +101,14 @@ def test_names_that_no_role_can_have(name: str) -> None:
         (fault,) = faults_of(f'[{section}]\nname = "{name}"\n')
         assert f"{section}.name" in fault
         assert fault.isprintable()
+
+
+def test_which_providers_of_a_host_are_fetched_from_one_at_a_time() -> None:
+    assert parse_config("", Path("/")).qm.serial_by_host == "watched"
+    for value in SERIAL:
+        assert parse_config(f'qm.serial_by_host = "{value}"', Path("/")).qm.serial_by_host == value
+    with pytest.raises(ConfigError, match="qm.serial_by_host = 'yes': must be watched, all or no"):
+        parse_config('qm.serial_by_host = "yes"', Path("/"))
 
 
 def test_files_are_relative_to_home() -> None:

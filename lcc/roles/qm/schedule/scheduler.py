@@ -347,6 +347,8 @@ class Scheduler(ReadAhead):
             return False
         if work.info.limits.rate or work.info.limits.interval:
             return False  # what crosses the last result would find no debt where it arrives
+        if work.group is not None and work.group.contested:
+            return False
         return 0 < work.busy <= self._run_rows // 2 and work.pid not in self.delays
 
     def _goes_on(self, work: ProviderWork) -> bool:
