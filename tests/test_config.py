@@ -107,7 +107,7 @@ def test_which_providers_of_a_host_are_fetched_from_one_at_a_time() -> None:
     assert parse_config("", Path("/")).qm.serial_by_host == "watched"
     for value in SERIAL:
         assert parse_config(f'qm.serial_by_host = "{value}"', Path("/")).qm.serial_by_host == value
-    with pytest.raises(ConfigError, match="qm.serial_by_host = 'yes': must be watched, all or no"):
+    with pytest.raises(ConfigError, match=r"qm\.serial_by_host = 'yes': must be watched, all or no"):
         parse_config('qm.serial_by_host = "yes"', Path("/"))
 
 
