@@ -36,7 +36,6 @@ from lcc.model import (
     MachineState,
     Outcome,
     Provider,
-    ProviderHosts,
     ProviderStatus,
     QueuedState,
     Quota,
@@ -323,8 +322,8 @@ class IQueueStore(IQueueRepair):
     def providers_with_work() -> Deferred[list[Waiting]]:
         """Each provider with something to fetch now, in the order of their earliest sets."""
 
-    def provider_hosts() -> Deferred[list[ProviderHosts]]:
-        """The hosts of all providers, those being removed included."""
+    def provider_roots() -> Deferred[list[tuple[int, bool, list[str]]]]:
+        """All providers, those being removed included: the id, whether it is watched, its roots."""
 
     def delays() -> Deferred[list[Delay]]:
         """The saved delays."""

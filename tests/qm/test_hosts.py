@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lcc.domain.sites import hosts_of
 from lcc.model import Ahead, Cursor, Provider, ProviderHosts, QueueRow, Waiting
 from lcc.roles.qm.schedule.hosts import HostGroups
 from lcc.roles.qm.schedule.scheduler import Scheduler
 from lcc.roles.qm.schedule.work import FetchInfo, Limits, ProviderWork
-from lcc.storage.providers.providers import add_provider, change_provider, get_provider, order_removal, provider_hosts
+from lcc.storage.providers.providers import add_provider, change_provider, get_provider, order_removal, provider_roots
 from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, pages
 
 from .model import NOW, ModelStore, random_limits, random_step, row_of, scheduler
@@ -391,7 +392,10 @@ def test_one_that_becomes_watched_removed_or_moves(world: World) -> None:
 def test_the_hosts_in_the_table(world: World) -> None:
     one = world.provider("http://a.example:8080/x/", "https://a.example/", "http://[::1]:81/")
     two = world.provider(watched=True)
-    assert sorted(world.database.now(provider_hosts)) == [
+    assert [
+        at(pid, *hosts_of(roots), watched=watched)
+        for pid, watched, roots in sorted(world.database.now(provider_roots))
+    ] == [
         at(one, "[::1]", "a.example", "site.example"),
         at(two, "site.example", watched=True),
     ]

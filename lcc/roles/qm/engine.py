@@ -39,10 +39,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.config import QmConfig
+from lcc.domain.sites import hosts_of
 from lcc.domain.timeslots import TimeSlots
 from lcc.errors import Busy
 from lcc.interfaces import IQueueStore
-from lcc.model import Absorbed, Recorded
+from lcc.model import Absorbed, ProviderHosts, Recorded
 from lcc.protocols.hello import Hello
 from lcc.roles.qm.intake.absorber import Absorber
 from lcc.roles.qm.intake.overload import Intake
@@ -188,7 +189,8 @@ class QmEngine:
             claim = await ask("claiming the database", lambda: store.claim(self.now()))
             waiting = await ask("loading the queue", store.providers_with_work)
             if self.settings.serial_by_host != NO:
-                hosts = await ask("reading the hosts of providers", store.provider_hosts)
+                known = await ask("reading the roots of providers", store.provider_roots)
+                hosts = (ProviderHosts(pid, hosts_of(roots), watched) for pid, watched, roots in known)
                 self.scheduler.hosts.load(hosts, self.wall_clock())
             await ask("measuring the queue", self.intake.check)
             states = await ask("reading which machines had orders", store.machines)

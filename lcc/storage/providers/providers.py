@@ -13,9 +13,8 @@ import attrs
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from lcc.domain.sites import hosts_of
 from lcc.interfaces import IProviderReader
-from lcc.model import Provider, ProviderHosts, ProviderStatus, StoredError
+from lcc.model import Provider, ProviderStatus, StoredError
 from lcc.storage.database.database import Database
 from lcc.storage.database.gathering import Gathering
 from lcc.storage.database.locked_counter import locked_counter
@@ -119,12 +118,12 @@ def get_providers(txn: Txn, pids: Iterable[int]) -> dict[int, Provider]:
     return _providers(txn.query_in(_SELECT_WITH_ROOTS, [pid for pid in pids if 0 < pid <= PID_MAX]))
 
 
-def provider_hosts(txn: Txn) -> list[ProviderHosts]:
-    """Where all providers are fetched from, those included that are being removed."""
+def provider_roots(txn: Txn) -> list[tuple[int, bool, list[str]]]:
+    """See :meth:`lcc.interfaces.IQueueStore.provider_roots`."""
     roots: defaultdict[tuple[int, bool], list[str]] = defaultdict(list)
     for pid, watched, root in txn.query("SELECT p.pid, p.watched, r.root FROM proots r JOIN pidb p ON p.pid = r.pid"):
         roots[pid, bool(watched)].append(root)
-    return [ProviderHosts(pid, hosts_of(each), watched) for (pid, watched), each in roots.items()]
+    return [(pid, watched, each) for (pid, watched), each in roots.items()]
 
 
 def _providers(rows: Iterable[tuple[Any, ...]]) -> dict[int, Provider]:

@@ -33,7 +33,6 @@ from lcc.model import (
     FetchResult,
     Kept,
     Provider,
-    ProviderHosts,
     ReadAhead,
     Recorded,
     RetryPage,
@@ -48,7 +47,7 @@ from lcc.storage.database.order_rows import next_order
 from lcc.storage.database.status import database_epoch
 from lcc.storage.database.timeline import continue_timeline
 from lcc.storage.database.transactions import Txn
-from lcc.storage.providers.providers import get_provider, provider_hosts
+from lcc.storage.providers.providers import get_provider, provider_roots
 from lcc.storage.queue.absorb import absorb_pieces
 from lcc.storage.queue.admin_orders import carry_out
 from lcc.storage.queue.fresh_rows import FreshRows
@@ -143,8 +142,8 @@ class QueueStore(RepairStore):
     def providers_with_work(self) -> Deferred[list[Waiting]]:
         return self._database.interact(providers_with_work)
 
-    def provider_hosts(self) -> Deferred[list[ProviderHosts]]:
-        return self._database.select(provider_hosts)
+    def provider_roots(self) -> Deferred[list[tuple[int, bool, list[str]]]]:
+        return self._database.select(provider_roots)
 
     def read_ahead(self, cursors: Sequence[Cursor], unknown: Collection[int] = ()) -> Deferred[ReadAhead]:
         fresh = self._fresh
