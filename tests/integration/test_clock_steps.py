@@ -83,6 +83,7 @@ def test_the_wall_clock_is_set_by_hours_and_days(system: System, clock: Clock, l
         system.stop(role)
 
 
+@pytest.mark.long
 def test_a_robot_that_was_suspended_begins_nothing_after_its_lease(
     system: System, clock: Clock, lay_out: LayOut
 ) -> None:

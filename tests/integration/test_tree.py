@@ -74,6 +74,7 @@ def publish_all(tree: Tree, pages: Callable[[str, int], None]) -> list[Site]:
     return sites
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_random_processes_are_killed_every_second(tree: Tree, pages: Callable[[str, int], None]) -> None:
     random = Random(SEED)

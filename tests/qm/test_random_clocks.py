@@ -252,7 +252,7 @@ class Sites:
 
 
 @settings(
-    max_examples=30 if LONG else 8,
+    max_examples=30 if LONG else 4,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )  # a seed has no smaller one
