@@ -70,6 +70,9 @@ def test_a_task(lcc: Lcc, monkeypatch: Any) -> None:
         task = tasks.task(1)
         assert (task.when.at, task.when.every_seconds, task.when.timezone) == ("06:30", 0, "Europe/Amsterdam")
         assert (task.spec.command, task.spec.args, task.spec.on, task.spec.resource) == ("other", (), (), "r")
+        for option, value in (("--at", "07:00"), ("--cron", "0 6 * * *")):
+            say(lcc, "task", "set", "1", option, value)
+            assert tasks.task(1).when.timezone == "Europe/Amsterdam"
         say(lcc, "task", "set", "1", "--timezone", "UTC", "--no-resource")
         assert (tasks.task(1).when.timezone, tasks.task(1).spec.resource) == ("UTC", "")
         assert say(lcc, "task", "suspend", "1") == "task 1 is suspended\n"
@@ -122,6 +125,7 @@ def test_resources(lcc: Lcc, monkeypatch: Any) -> None:
         (("--cron", "0 0 31 2 *", "--", "c"), 1, "is never due"),
         (("--at", "25:00", "--", "c"), 1, "is not like 06:30"),
         (("--at", "06:30", "--timezone", "Mars", "--", "c"), 1, "is no time zone"),
+        (("--every", "60", "--timezone", "UTC", "--", "c"), 1, "makes no sense without --at or --cron"),
         (("--every", "0", "--", "c"), 2, "--every"),
         (("--every", "60", "--on", "host", "--", "c"), 2, "is not like allow:HOST"),
         (("--every", "60", "--", "/bin/sh"), 1, "is no name of an executable"),

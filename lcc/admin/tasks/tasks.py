@@ -194,7 +194,7 @@ def set_command(
         task = existing_task(database, task_id)
         body: dict[str, Any] = {}
         if any(when[name] is not None for name in ("every", "at", "cron")):
-            new = when_of(admin, **when)
+            new = when_of(admin, **when, old=task.when)
             body["when"] = {
                 "every_seconds": new.every_seconds,
                 "at": new.at,

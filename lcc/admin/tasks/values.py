@@ -148,12 +148,17 @@ kind_option = click.option("--kind", callback=_name_callback, help="Only of this
 words_argument = click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGS]...")
 
 
-def when_of(admin: Admin, every: int | None, at: str | None, cron: str | None, timezone: str | None) -> When:
+def when_of(
+    admin: Admin, every: int | None, at: str | None, cron: str | None, timezone: str | None, old: When | None = None
+) -> When:
     """When it is due.
 
+    :param old: of a task that has one already: its time zone stays.
     :raises Failed: never, or that makes no sense.
     """
-    zone = admin.config.timezone if timezone is None else timezone
+    if timezone is not None and not (at or cron):
+        raise Failed("--timezone makes no sense without --at or --cron", "give one of these, or leave it out")
+    zone = (old.timezone if old and (old.at or old.cron) else admin.config.timezone) if timezone is None else timezone
     try:
         return checked_when(When(every or 0, at or "", cron or "", zone if at or cron else ""), admin.now())
     except InputError as error:
