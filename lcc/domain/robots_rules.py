@@ -1,7 +1,7 @@
 """What robots.txt allows (RFC 9309), of hints: what a site told, pushed or listed itself is not asked for.
 
-A site without a robots.txt (4xx) allows everything; one whose robots.txt cannot be had now (5xx, 429, no answer)
-allows nothing for now.
+A site without a robots.txt (4xx) allows everything; one whose robots.txt cannot be read now (5xx, 429, no answer)
+allows nothing for now: its hints wait (:mod:`lcc.storage.tasks.robots`).
 """
 
 from __future__ import annotations

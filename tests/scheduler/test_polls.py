@@ -30,6 +30,7 @@ from tests.support.queue import Queue
 FEED = "http://site/feed.xml"
 
 
+DELAYS = (60, 120, 240, 480, 960, 1920, 3600)
 HEADERS = '["Content-Type","application/rss+xml; charset=utf-8"]'
 
 
@@ -236,6 +237,26 @@ def test_a_site_without_robots_txt_does_not_fail(bench: Polling, status: int) ->
     found = bench.tasks.task(task)
     assert (found.failures, found.last_state) == (0, JobState.COMPLETED)
     assert found.message.startswith(f"no robots.txt, all may be fetched: {status}")
+
+
+def test_a_robots_txt_that_could_not_be_read_is_soon_asked_for_again(bench: Polling) -> None:
+    result_of(bench.engine.store.poll_robots(["http://site/"], int(bench.now())))
+    waited, began = [], 0.0
+    for _ in range(9):
+        bench.until_asked(5)
+        waited.append(bench.now() - began)
+        began = bench.now()
+        [row] = bench.queue.rows()
+        bench.queue.record(bench.queue.failed(row, code("address-forbidden")), now=int(bench.now()))
+    # The second one is later by what spreads tasks; then each delay is twice the one before, an hour at most.
+    assert 30 <= waited[1] <= 65
+    assert all(abs(seconds - expected) < 10 for seconds, expected in zip(waited[2:], DELAYS, strict=True)), waited
+    bench.until_asked(5)
+    [row] = bench.queue.rows()
+    bench.queue.record(bench.queue.failed(row, 404), now=int(bench.now()))
+    bench.until_asked(60)
+    bench.pass_time(80_000, 600)
+    assert bench.outbox() == []
 
 
 def test_what_waits_in_the_queue_is_not_put_there_twice(bench: Polling) -> None:

@@ -90,13 +90,17 @@ def test_a_site_without_robots_txt_allows_everything(tasks: Tasks) -> None:
 def test_a_site_whose_robots_txt_cannot_be_had_allows_nothing_for_now(tasks: Tasks) -> None:
     notify(tasks, hint("1"))
     known(tasks, "", TaskRules().robots_in_place(503), 503)
+    job = notify(tasks, hint("no"), hint("3"))
     assert told(tasks) == []
+    text = "2 URLs of http://a/ wait: its robots.txt could not be read (503); it is asked for again"
+    assert logged_of(tasks, job) == [("info", text)]
     known(tasks, TEXT, "rules", 200)
-    assert told(tasks) == [("http://a/", "feed", ["http://a/1"])]
+    assert told(tasks) == [("http://a/", "feed", ["http://a/1"]), ("http://a/", "feed", ["http://a/3"])]
+    assert logged_of(tasks, job)[1:] == [("info", "robots.txt forbids 1 of 2 URLs of http://a/")]
     # Rules that were read once hold while it is away.
     known(tasks, "", "none", 503, NOW + 5)
     notify(tasks, hint("2"), hint("no"))
-    assert told(tasks)[1:] == [("http://a/", "feed", ["http://a/2"])]
+    assert told(tasks)[2:] == [("http://a/", "feed", ["http://a/2"])]
 
 
 def test_a_hint_does_not_wait_for_ever(tasks: Tasks) -> None:
@@ -104,7 +108,7 @@ def test_a_hint_does_not_wait_for_ever(tasks: Tasks) -> None:
     result_of(tasks.store.purge_page(NOW + 8 * 86400, 10**9, 400))
     known(tasks, TEXT, "rules", 200)
     assert told(tasks) == []
-    text = "1 URLs of http://a/ are left out: its robots.txt was not to be had for a week"
+    text = "1 URLs of http://a/ are left out: its robots.txt could not be read for a week"
     assert logged_of(tasks, job) == [("warn", text)]
 
 

@@ -30,5 +30,5 @@ def _drop_hints(write: TaskWrite) -> None:
     limit = [write.now - HELD_SECONDS]
     sql = "SELECT job, origin, COUNT(*) FROM heldnotices WHERE time <= ? GROUP BY job, origin"
     for job, origin, count in write.txn.query(sql, limit):
-        write.tell(job, "warn", f"{count} URLs of {origin} are left out: its robots.txt was not to be had for a week")
+        write.tell(job, "warn", f"{count} URLs of {origin} are left out: its robots.txt could not be read for a week")
     write.txn.execute("DELETE FROM heldnotices WHERE time <= ?", limit)

@@ -187,9 +187,8 @@ def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
             history, task = after_poll(write.txn, rules, task, history, False, interval, each.max_age)
         task = _told(task, each, write.now)
         if task.spec.kind == ROBOTS and each.code:
-            allow = rules.robots_in_place(each.code)
-            robots_known(write, rules, task.id, "", allow, each.code)
-            task = settled(task)
+            allow = robots_known(write, rules, task.id, "", rules.robots_in_place(each.code), each.code)
+            task = settled(task, allow)
             if allow == "all":
                 task = _succeeded(task, write.now, f"no robots.txt, all may be fetched: {each.fault}")
         values = dict(zip(TASKS.columns, task_values(task), strict=True))

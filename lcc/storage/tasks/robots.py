@@ -1,7 +1,9 @@
 """robots.txt of sites that hints lead to: known before anything of theirs is fetched (``robots``, ``heldnotices``).
 
 The first hint of a site makes a task of the kind ``robots``, and waits, as those after it do.  Once the rules are
-known, what they allow goes into the outbox, the rest is left out, and so is what comes later.
+known, what they allow goes into the outbox, the rest is left out, and so is what comes later.  A robots.txt that
+could not be read (5xx, 429, no answer, an error of ours) forbids nothing for good: hints wait on, and it is asked for
+again soon.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ ROBOTS = "robots"
 RULES, NONE = "rules", "none"
 FIRST_SECONDS, EVERY_SECONDS = 30, 86400
 """The period of the task until its robots.txt is known, and from then on."""
+UNREAD_SECONDS_MAX = 3600
+"""While it cannot be read, the period doubles with each failure, up to this."""
 HELD_MAX = 10_000
 """Hints of one site that wait; further ones are left out."""
 _ORIGIN_CHARS_MAX = 255
@@ -51,11 +55,17 @@ def _admitted(
         left = f"{len(notices)} URLs of a host whose name is too long are left out: {origin[:80]}"
         write.tell(job, "warn", left)
         return []
-    row = write.txn.one("SELECT rules, allow, checked_time FROM robots WHERE origin = ?", [origin])
+    row = write.txn.one("SELECT rules, allow, checked_time, status FROM robots WHERE origin = ?", [origin])
     if row is None:
         _ask_for(write, rules, origin)
     if row is None or not row[2]:
         _hold(write, origin, notices, job)
+        return []
+    if row[1] == NONE:
+        waiting = _hold(write, origin, notices, job)
+        if waiting:
+            why = f"its robots.txt could not be read ({row[3]}); it is asked for again"
+            write.tell(job, "info", f"{waiting} URLs of {origin} wait: {why}")
         return []
     return _allowed(write, rules, row[0], row[1], notices, job)
 
@@ -114,7 +124,8 @@ def _ask_for(write: TaskWrite, rules: ITaskRules, origin: str) -> None:
     write.txn.insert("robots", _ROBOTS, [(origin, "", NONE, 0, 0, 0, number)])
 
 
-def _hold(write: TaskWrite, origin: str, notices: list[JobNotice], job: int) -> None:
+def _hold(write: TaskWrite, origin: str, notices: list[JobNotice], job: int) -> int:
+    """Hints wait; returns how many of them: no more of a site than may."""
     waiting = write.txn.value("SELECT COUNT(*) FROM heldnotices WHERE origin = ?", [origin], 0)
     held = notices[: max(0, HELD_MAX - waiting)]
     rows = [
@@ -124,17 +135,19 @@ def _hold(write: TaskWrite, origin: str, notices: list[JobNotice], job: int) -> 
         left = len(notices) - len(held)
         write.tell(job, "warn", f"{left} URLs of {origin} are left out: {HELD_MAX:,} wait for its robots.txt already")
     write.txn.insert("heldnotices", _HELD, rows)
+    return len(held)
 
 
-def robots_known(write: TaskWrite, rules: ITaskRules, task: int, text: str, allow: str, status: int) -> None:
+def robots_known(write: TaskWrite, rules: ITaskRules, task: int, text: str, allow: str, status: int) -> str:
     """What robots.txt says, or what came in its place; hints that have waited for it go on.
 
     :param task: that polls it.
     :param allow: ``rules``, ``all`` or ``none``; an error does not take away rules that were read before.
+    :returns: which of these holds now.
     """
     row = write.txn.one("SELECT origin, rules, allow, fetched_time FROM robots WHERE task = ?", [task])
     if row is None:
-        return
+        return allow
     origin, old, old_allow, fetched = row
     if allow == NONE and old_allow == RULES:
         text, allow = old, old_allow
@@ -148,6 +161,7 @@ def robots_known(write: TaskWrite, rules: ITaskRules, task: int, text: str, allo
     )
     write.txn.execute(sql, values)
     _release(write, rules, origin, text, allow)
+    return str(allow)
 
 
 def _release(write: TaskWrite, rules: ITaskRules, origin: str, text: str, allow: str) -> None:
@@ -162,9 +176,16 @@ def _release(write: TaskWrite, rules: ITaskRules, origin: str, text: str, allow:
         add_notices(write, _allowed(write, rules, text, allow, notices, job), 0, job)
 
 
-def settled(task: Task) -> Task:
-    """A task whose robots.txt is known: polled once a day from now on."""
-    return attrs.evolve(task, when=attrs.evolve(task.when, every_seconds=EVERY_SECONDS))
+def settled(task: Task, allow: str) -> Task:
+    """A task after an error: polled once a day from now on; while nothing is known of its robots.txt, sooner.
+
+    :param task: its ``failures`` count this error, too.
+    :param allow: what holds now; ``none``: it could not be read.
+    """
+    every = EVERY_SECONDS
+    if allow == NONE:
+        every = min(FIRST_SECONDS << min(task.failures, 10), UNREAD_SECONDS_MAX)
+    return attrs.evolve(task, when=attrs.evolve(task.when, every_seconds=every))
 
 
 def remove_task(write: TaskWrite, number: int) -> None:
