@@ -34,7 +34,12 @@ def waiting_text(job: Job, now: float) -> str:
     waits = duration(now - job.due_time)
     what = "this executable" if job.spec.command else f"the kind {job.spec.kind}"
     resource = f", or its resource {job.spec.resource!r} is in use" if job.spec.resource else ""
-    return f"due for {waits}: no manager that may run it has {what}, or room{resource}"
+    refused = (
+        "; lcc-admin check on the manager's host, and its log, name the executables that it refuses"
+        if job.spec.command
+        else ""
+    )
+    return f"due for {waits}: no manager that may run it has {what}, or room{resource}{refused}"
 
 
 def scheduler_text(figures: TaskFigures, now: float) -> str:

@@ -36,7 +36,7 @@ from lcc.storage.disk.file_system import Disk
 from lcc.transport.links import RetryPolicy, link_service
 from lcc.transport.wires import certificate_files, endpoint
 from lcc.workers.builtin import BUILTIN
-from lcc.workers.executables import may_execute
+from lcc.workers.executables import barred_at
 from lcc.workers.folders import clear
 
 _log = Logger()
@@ -193,7 +193,7 @@ def _place(config: Config, folder: Path, token: str, disk: Disk) -> Place:
 def _look_for_python(name: str, user: int, group: int) -> None:
     """Workers in Python of our own run in forks, but import what they need late."""
     with suppress(OSError):
-        if user != 0 and not may_execute(sys.executable, user, group):
+        if barred_at(sys.executable, user, group):
             _log.warn(
                 "Workers run as {name}, who cannot execute {python}: workers in Python, lcc-job and feeds will fail. "
                 "Install the LCC where everybody can read it, or set [manager] user",

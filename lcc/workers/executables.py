@@ -76,37 +76,52 @@ def _fault(path: str, owners: Sequence[int]) -> str:
     return ""
 
 
-def may_execute(path: str, user: int, group: int) -> bool:
-    """Whether this user, who has no other group, can execute a file: its mode, and those of all folders above it.
+def barred_at(path: str, user: int, group: int) -> str:
+    """What keeps this user, who has no other group, from executing a file or entering a folder: the outermost folder
+    that lacks ``x``, or the file itself; empty: nothing.
 
     :raises OSError: it is not there.
     """
     real = os.path.realpath(path, strict=True)
-    for each in (real, *_above(real)):
+    if user == 0:
+        return ""
+    for each in reversed((real, *_above(real))):
         status = os.stat(each)
         bits = status.st_mode >> (6 if status.st_uid == user else 3 if status.st_gid == group else 0)
         if not bits & 1:
-            return False
-    return True
+            return each
+    return ""
+
+
+def hint(barred: str) -> str:
+    """What to do about something that bars the user of workers (:func:`barred_at`)."""
+    if os.path.isdir(barred):
+        return (
+            f"[manager] user cannot enter {barred}: name a folder that everybody can enter in [manager] workers, "
+            'such as "/opt/lcc-workers"'
+        )
+    return f"[manager] user cannot execute {barred} (chmod 755)"
 
 
 def all_executables(folders: Iterable[str], owners: Sequence[int]) -> tuple[list[str], dict[str, str]]:
-    """The commands in the folders, sorted, at most :data:`COMMANDS_MAX`; and those that must not be run, with why."""
+    """The commands in the folders, sorted; and the files that must not, or cannot, be run, with why; at most
+    :data:`COMMANDS_MAX` of each."""
     found: set[str] = set()
     faults: dict[str, str] = {}
     for folder in folders:
         for command in _files(folder):
-            if len(found) + len(faults) >= COMMANDS_MAX:
+            if len(found) >= COMMANDS_MAX:
                 break
             if command in found or command in faults:
                 continue
             path = os.path.join(folder, command)
             try:
-                if os.path.isfile(path) and os.stat(path).st_mode & 0o111:
+                if os.path.isfile(path):
                     checked(path, folder, owners)
                     found.add(command)
             except Unsafe as error:
-                faults[command] = str(error)
+                if len(faults) < COMMANDS_MAX:
+                    faults[command] = str(error)
             except OSError:
                 continue
     return sorted(found), faults

@@ -43,7 +43,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from lcc.workers import launch, linux
-from lcc.workers.executables import Unsafe, find_executable
+from lcc.workers.executables import Unsafe, barred_at, find_executable, hint
 from lcc.workers.folders import remove
 from lcc.workers.launch import LEASE_WAS_OVER, Launch, Limits, Report
 
@@ -129,6 +129,8 @@ class _Shepherd:
             os.waitpid(self._pid, 0)
             number, _, text = fault.partition(" ")
             again = number in (str(errno.EAGAIN), str(errno.ENOMEM), str(errno.ETXTBSY))
+            if number == str(errno.EACCES):
+                text += _why_barred(job, path)
             raise _Refused(f"cannot start {path or job.call}: {text}", again)
         self.say(Report(pid=self._pid))
 
@@ -284,6 +286,16 @@ def moved_up(descriptor: int) -> int:
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR)
     os.close(descriptor)
     return moved
+
+
+def _why_barred(job: Launch, path: str) -> str:
+    """What the worker's user may not enter or execute, and what to do; empty: that is not it."""
+    if not path or job.user is None or job.group is None:
+        return ""
+    with suppress(OSError):
+        if barred := barred_at(path, job.user, job.group):
+            return f"; {hint(barred)}"
+    return ""
 
 
 # In the worker's process, between fork and execve.

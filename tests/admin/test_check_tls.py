@@ -1,7 +1,8 @@
-"""``lcc-admin check`` looks at the certificates of all wires."""
+"""``lcc-admin check`` looks at the certificates of all wires, at sockets and at workers."""
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from click.testing import CliRunner
 
 from lcc.admin.cli import main
 from lcc.admin.setup.authority import Authority
+from lcc.admin.setup.role_checks import sockets_not_there, workers_not_run
+from lcc.config import parse_config
 
 TOML = """home = "home"
 [bot]
@@ -41,7 +44,7 @@ def check(folder: Path, code: int) -> str:
 
 
 def test_good_ones(folder: Path) -> None:
-    assert check(folder, 0).endswith(": no errors found\n")
+    assert check(folder, 0).splitlines()[0].endswith(": no errors found")
 
 
 def test_what_is_wrong_with_them(folder: Path) -> None:
@@ -87,3 +90,42 @@ def test_the_port_of_notifiers(folder: Path) -> None:
     assert "a wire between roles that leaves the machine must be tls:" in said("tcp:9200", 1)
     assert "the socket path is longer than" in said(f"unix:{{home}}/{80 * 'x'}/{{role}}", 1)
     said("unix:{home}/{role}.sock", 0)
+
+
+def test_a_socket_on_which_nobody_listens(tmp_path: Path) -> None:
+    """Where a port is moved, a role of the same machine is told to follow."""
+    (tmp_path / "lcc.toml").write_text(
+        'home = "home"\n[tls]\ninsecure = true\n[scheduler]\nlisten = "tcp:9500:interface=10.0.0.1"\n'
+        '[botm]\ncontent_listen = "tcp:port=9300:interface=10.0.0.1"\n'
+    )
+    lines = [line for line in check(tmp_path, 0).splitlines() if "nobody listens" in line]
+    assert [line.partition(" = ")[0] for line in lines] == ["manager.connect", "cu.content", "manager.content"]
+    assert "because scheduler.listen = 'tcp:9500:interface=10.0.0.1'" in lines[0]
+    assert lines[0].endswith('set manager.connect = "tcp:HOST:9500"')
+    assert lines[1].endswith('set cu.content = "http://HOST:9300"')
+    config = parse_config('[scheduler]\nlisten = "tls:9500"\n[botm]\ncontent_listen = "tls:9300"\n', tmp_path)
+    ends = [line.rpartition(" = ")[2] for line in sockets_not_there(config)]
+    assert ends == ['"tls:HOST:9500"', '"https://HOST:9300"', '"https://HOST:9300"']
+    for moved in ('listen = "systemd:domain=UNIX:index=0"', 'listen = "unix:{home}/scheduler.sock:mode=660"'):
+        assert not list(sockets_not_there(parse_config(f"[scheduler]\n{moved}\n", tmp_path)))
+
+
+def test_workers_that_are_not_run(tmp_path: Path) -> None:
+    workers = tmp_path / "home" / "workers"
+    workers.mkdir(parents=True)
+    (tmp_path / "lcc.toml").write_text('home = "home"\n')
+    for name, mode in (("good", 0o755), ("open", 0o777), ("text", 0o644)):
+        (workers / name).write_text("#!/bin/sh\n")
+        (workers / name).chmod(mode)
+    (tmp_path / "home").chmod(0o700)
+    said = check(tmp_path, 0)
+    assert f"manager.workers: not run: {workers}/open is not safe to run: others than its owner can write" in said
+    assert f"manager.workers: not run: {workers}/text is not executable (chmod +x)" in said
+    assert f"{workers}/good" not in said
+    config = parse_config('home = "home"\n', tmp_path)
+    if os.geteuid() == 0:
+        assert (
+            "manager.workers: " in said and "[manager] user cannot enter" in said and "in [manager] workers" in said
+        )
+    else:
+        assert not [line for line in workers_not_run(config) if "[manager] user" in line]

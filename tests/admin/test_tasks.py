@@ -203,6 +203,7 @@ def test_status_shows_scheduler_and_managers(lcc: Lcc, monkeypatch: Any) -> None
         assert "is not running; last heard of 100 seconds ago" in screen and "one on alpha: unknown" in screen
         shown = say(lcc, "job", "show", str(waits["id"]))
         assert "waits:      due for 100 seconds: no manager that may run it has this executable, or room" in shown
+        assert "lcc-admin check on the manager's host, and its log, name the executables that it refuses" in shown
 
 
 @pytest.mark.parametrize("what", ["task", "job"])

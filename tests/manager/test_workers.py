@@ -12,6 +12,7 @@ import pytest_twisted
 from lcc.model.tasks import FollowUp, JobNotice, JobSpec, JobState
 from lcc.protocols.jobs import EndingsRecorded, Has, JobStatus, Kind, Started
 from lcc.protocols.work import Ready
+from lcc.workers.executables import all_executables
 from tests.support.waiting import until
 
 from .kit import Make, Rig, alive
@@ -63,6 +64,21 @@ async def test_the_environment_is_clean(make: Make, monkeypatch: pytest.MonkeyPa
     assert rest[1:4] == ["nobody" if os.geteuid() == 0 else rest[1], "0077", "256"]
     assert rest[4].split() == ["0", "1", "2", "3", "4"]  # the last is that of ls itself
     assert not Path(names["HOME"]).exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest_twisted.ensureDeferred
+async def test_a_folder_that_the_user_of_workers_cannot_enter(make: Make) -> None:
+    rig = make("", "nobody")
+    await rig.start()
+    work = rig.shell("true")
+    rig.workers.chmod(0o700)
+    done = await rig.run(work)
+    assert done.state is JobState.PERMANENT
+    assert f"Permission denied; [manager] user cannot enter {rig.workers}: name a folder" in done.message
+    rig.workers.chmod(0o755)
+    (rig.workers / work).chmod(0o700)
+    assert f"cannot execute {rig.workers / work} (chmod 755)" in (await rig.run(work)).message
 
 
 @pytest_twisted.ensureDeferred
@@ -197,6 +213,8 @@ async def test_kinds_and_executables_are_told(make: Make) -> None:
         "clean": (0, 300),
     }
     assert [has.command for has in rig.of(Has)] == ["one.sh"]
+    faults = all_executables([str(rig.workers)], [os.geteuid()])[1]
+    assert faults == {"no": f"{rig.workers}/no is not executable (chmod +x)"}
     rig.shell("true", "two.sh")
     (rig.workers / "one.sh").unlink()
     await until(lambda: len(rig.of(Has)) == 3)

@@ -13,6 +13,7 @@ from twisted.internet.endpoints import clientFromString, serverFromString
 
 from lcc.admin.context import SEE_CHECK, Admin, pass_admin
 from lcc.admin.processes.console import ALL, configured
+from lcc.admin.setup.role_checks import sockets_not_there, workers_not_run
 from lcc.admin.values import scheme_fault
 from lcc.commands.errors import Failed
 from lcc.config import Config, examine_config, read_config, unix_socket_path
@@ -67,7 +68,13 @@ def check_command(admin: Admin) -> None:
             f"qm.lease leaves a robot {robot_seconds} seconds for a fetch, less than bot.deadline "
             f"({config.bot.deadline:g}): slower fetches are cut off"
         )
-    for note in (*_rooms(config), *_open_ports(config), *_text()):
+    for note in (
+        *_rooms(config),
+        *_open_ports(config),
+        *sockets_not_there(config),
+        *workers_not_run(config),
+        *_text(),
+    ):
         click.echo(note)
     if not config.bot.contact:
         click.echo("bot.contact is empty: webmasters cannot contact you about the robot")

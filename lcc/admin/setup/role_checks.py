@@ -1,0 +1,90 @@
+"""What roles would lack that run here: sockets that nobody listens on, workers that the manager does not run.
+
+Notes rather than faults: a configuration may be of some of the roles only.
+"""
+
+from __future__ import annotations
+
+import pwd
+import re
+from collections.abc import Iterator
+
+from lcc.config import Config, unix_socket_path
+from lcc.transport.wires import WIRES, wire_of
+from lcc.workers.executables import all_executables, barred_at, hint
+
+_CONTENT_READERS = ("cu", "manager")
+
+
+def sockets_not_there(config: Config) -> Iterator[str]:
+    """Links to a UNIX socket on which, as configured here, nobody listens."""
+    links = {wire.setting: (wire.role, wire.peers or frozenset()) for wire in WIRES.values() if not wire.listens}
+    links |= {f"{role}.content": (role, frozenset(["botm"])) for role in _CONTENT_READERS}
+    ports = [wire_of(config, setting) for setting, wire in WIRES.items() if wire.listens]
+    for setting, (role, peers) in links.items():
+        section, _, key = setting.partition(".")
+        path = unix_socket_path(config.endpoint(getattr(getattr(config, section), key)))
+        is_content = key == "content"
+        theirs = [
+            (port.setting, port.text(config).replace("{role}", role))
+            for port in ports
+            if port.role in peers
+            and role in (port.peers or ())
+            and (port.setting == "botm.content_listen") == is_content
+        ]
+        given = [(name, text) for name, text in theirs if text]
+        if not path or not given or any(text.startswith("systemd:") for _, text in given):
+            continue
+        if all(unix_socket_path(text) != path for _, text in given):
+            name, text = given[-1]
+            remedy = f'set {setting} = "{_leading_to(text, is_content=is_content)}"'
+            yield (
+                f"{setting} = 'unix:{path}': nobody listens there, because {name} = {text!r}; "
+                f"if lcc-{role} runs here (as in twistd lcc), {remedy}"
+            )
+
+
+def _leading_to(listens: str, *, is_content: bool) -> str:
+    """How to connect to a port; HOST stands for its name."""
+    path = unix_socket_path(listens)
+    if path:
+        return f"unix:{path}"
+    kind = "tls" if listens.startswith(("tls:", "ssl:")) else "tcp"
+    number = re.search(r":(?:port=)?(\d+)", listens)
+    place = f"HOST:{number[1] if number else 'PORT'}"
+    if is_content:
+        return f"{'https' if kind == 'tls' else 'http'}://{place}"
+    return f"{kind}:{place}"
+
+
+def workers_not_run(config: Config) -> Iterator[str]:
+    """Files in the worker folders that a manager with this home refuses, or that its workers' user cannot reach."""
+    settings = config.manager
+    try:
+        owner = config.home.stat().st_uid
+        folders = [str(path) for each in settings.workers if (path := config.under_home(each)).is_dir()]
+    except OSError:
+        return  # told of the home
+    found, faults = all_executables(folders, [owner])
+    for fault in faults.values():
+        yield f"manager.workers: not run: {fault}"
+    if owner != 0:
+        return
+    try:
+        user = pwd.getpwnam(settings.user)
+    except KeyError:
+        yield f"manager.user = {settings.user!r}: no such user, as whom workers run if the manager runs as root"
+        return
+    for folder in folders:
+        barred = barred_at(folder, user.pw_uid, user.pw_gid)
+        if barred:
+            yield f"manager.workers: {folder}: {hint(barred)}"
+            continue
+        for command in found:
+            file = f"{folder}/{command}"
+            try:
+                barred = barred_at(file, user.pw_uid, user.pw_gid)
+            except OSError:
+                continue  # in another folder
+            if barred:
+                yield f"manager.workers: {file}: {hint(barred)}"
