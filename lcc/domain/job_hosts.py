@@ -11,12 +11,14 @@ RULES_MAX = 50
 
 
 def check_rules(rules: Sequence[str]) -> None:
-    """:raises ValueError: one of them is not of the form."""
+    """:raises ValueError: one of them is not of the form, or together they allow no host."""
     if len(rules) > RULES_MAX:
         raise ValueError(f"{len(rules)} hosts are allowed and denied; at most {RULES_MAX} may be")
     for rule in rules:
         if not _RULE(rule):
             raise ValueError(f"{rule[:80]!r} is not like allow:HOST or deny:HOST; * stands for any characters")
+        if rule.startswith("deny:") and not rule[5:].strip("*"):
+            raise ValueError(f"{rule!r} denies all hosts: nothing would ever run it")
 
 
 def may_run(rules: Sequence[str], host: str) -> bool:

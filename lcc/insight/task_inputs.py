@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lcc.domain.due import EVERY_SECONDS_MAX, check_when
+from lcc.domain.kinds import ANY
 from lcc.domain.urls import normalise, scheme_of
 from lcc.errors import UrlError
 from lcc.model.tasks import ARGUMENTS_BYTES_MAX, NAME_CHARS_MAX, POLLED_KINDS, When
@@ -37,6 +38,19 @@ def check_name(value: str) -> str:
     """
     if not value.strip() or not value.isprintable() or len(value) > NAME_CHARS_MAX:
         raise ValueError(f"{value[:40]!r} is not 1 to {NAME_CHARS_MAX} printable characters")
+    return value
+
+
+def check_kind(value: str) -> str:
+    """The name of a kind, as ``[manager] kinds`` can have it.
+
+    :raises ValueError: it cannot.
+    """
+    check_name(value)
+    if value == ANY or "=" in value or len(value.split()) != 1 or value != value.strip():
+        raise ValueError(
+            f"{value!r} is no kind that [manager] kinds could name: it has a space or '=', or is {ANY!r}"
+        )
     return value
 
 

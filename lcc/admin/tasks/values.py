@@ -13,7 +13,7 @@ from lcc.admin.context import Admin
 from lcc.admin.tasks.orders import tasks_database
 from lcc.commands.errors import Failed
 from lcc.domain.job_hosts import check_rules
-from lcc.insight.task_inputs import EVERY_MAX, InputError, check_name, checked_command, checked_when
+from lcc.insight.task_inputs import EVERY_MAX, InputError, check_kind, check_name, checked_command, checked_when
 from lcc.insight.task_words import words_of
 from lcc.model.tasks import (
     COMMAND,
@@ -107,6 +107,13 @@ def _name_callback(_context: click.Context, _parameter: click.Parameter, value: 
     return _name(value) if value else value
 
 
+def _new_kind_callback(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    try:
+        return None if value is None else check_kind(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 def _hosts_callback(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     try:
         check_rules(values)
@@ -126,7 +133,9 @@ def spec_options(command: Any) -> Any:
             help="Hosts of managers that may run it (repeatable; * for any characters).  Default: all.",
         ),
         click.option("--resource", type=RESOURCE, help="What it uses: one job at a time has it."),
-        click.option("--kind", callback=_name_callback, help=f"Names its limits at a manager.  Default: {COMMAND}."),
+        click.option(
+            "--kind", callback=_new_kind_callback, help=f"Names its limits at a manager.  Default: {COMMAND}."
+        ),
     ):
         command = option(command)
     return command

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from lcc.insight.task_inputs import InputError, check_name, checked_command
+from lcc.insight.task_inputs import InputError, check_kind, check_name, checked_command
 from lcc.model.tasks import COMMAND, Job, JobSpec, Task, TaskState
 from lcc.roles.web.pages.orders import (
     TASK_ORDERS,
@@ -128,9 +128,9 @@ class AddTaskPage(OrderingPage):
         words = ([command] if command else []) + (args if args != [""] else [])
         resource = fields.get("resource", "").strip()
         try:
-            for name in (kind, resource):
-                if name:
-                    check_name(name)
+            check_kind(kind)
+            if resource:
+                check_name(resource)
             command, arguments = checked_command(kind, words)
         except InputError as error:
             raise bad_input(error) from None
