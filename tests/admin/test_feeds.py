@@ -156,6 +156,16 @@ def test_private_feeds(lcc: Lcc) -> None:
     assert not lcc.write(get_provider, 2).allow_private
 
 
+def test_feeds_that_become_private(lcc: Lcc, tmp_path: Path) -> None:
+    lcc.admin("feed", "add", URL)
+    lcc.admin("feed", "set", "1", "--url", "http://10.0.0.3/feed", "--allow-private")
+    (tmp_path / "list.opml").write_text(OPML.format("http://10.0.0.4/feed", ""))
+    lcc.admin("feed", "import", str(tmp_path / "list.opml"), "--allow-private")
+    watched = lcc.write(list_providers)
+    assert [each.roots for each in watched] == [("http://10.0.0.3/",), ("http://10.0.0.4/",)]
+    assert all(each.allow_private for each in watched)
+
+
 OPML = '<opml><body><outline text="x"><outline xmlUrl="{}"/></outline>{}</body></opml>'
 
 
@@ -212,7 +222,7 @@ class Pages(BaseHTTPRequestHandler):
 def discover(folder: Path, *arguments: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
     """In a process of its own, for its reactor."""
     done = subprocess.run(
-        [Path(sys.executable).parent / "lcc-admin", "feed", "discover", "--allow-private", *arguments],
+        [Path(sys.executable).parent / "lcc-admin", "feed", "discover", *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -226,12 +236,14 @@ def discover(folder: Path, *arguments: str, expect: int = 0) -> subprocess.Compl
 def test_feeds_of_a_page_are_discovered(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        site = f"http://127.0.0.1:{server.server_port}/"
-        [named] = map(json.loads, discover(tmp_path, site, "--json").stdout.splitlines())
+        site, private = f"http://127.0.0.1:{server.server_port}/", ["--allow-private"]
+        [named] = map(json.loads, discover(tmp_path, *private, site, "--json").stdout.splitlines())
         assert named == {"url": f"{site}f", "kind": "RSS", "title": "T"}
-        [itself] = map(json.loads, discover(tmp_path, f"{site}f", "--json").stdout.splitlines())
+        [itself] = map(json.loads, discover(tmp_path, *private, f"{site}f", "--json").stdout.splitlines())
         assert itself == {"url": f"{site}f", "kind": "rss20", "title": "News"}
-        assert f"Next: lcc-admin feed add {site}f" in discover(tmp_path, site).stderr
-        assert discover(tmp_path, f"{site}none").stdout == "the page names no feed\n"
-        assert "404" in discover(tmp_path, f"{site}away", expect=1).stderr
+        said = discover(tmp_path, *private, site).stderr
+        assert f"Next: lcc-admin feed add {site}f --allow-private" in said
+        assert f"lcc-admin feed discover --allow-private {site}\n" in discover(tmp_path, site, expect=1).stderr
+        assert discover(tmp_path, *private, f"{site}none").stdout == "the page names no feed\n"
+        assert "404" in discover(tmp_path, *private, f"{site}away", expect=1).stderr
         server.shutdown()

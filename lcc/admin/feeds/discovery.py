@@ -46,14 +46,18 @@ def discover_command(admin: Admin, url: str, allow_private: bool, as_json: bool)
     account = fetched_once(admin.config.bot, FetchOrder(0, url, private=allow_private), site_of(url), kept)
     if account.error is not None:
         error = account.error
-        raise Failed(f"{url}: {error.code} {error.entry.name}: {error.text}", f"lcc-admin fetch {shell_word(url)}")
+        then = f"lcc-admin fetch {shell_word(url)}"
+        if error.entry.name == "address-forbidden" and not allow_private:
+            then = f"if the site is on your own network: lcc-admin feed discover --allow-private {shell_word(url)}"
+        raise Failed(f"{url}: {error.code} {error.entry.name}: {error.text}", then)
     found = _feeds(account, kept.getvalue()[:PAGE_BYTES_MAX])
     listing = Listing(_COLUMNS, as_json)
     for each in found:
         listing.row(each._asdict())
     listing.end("the page names no feed")
     if found and not as_json:
-        click.echo(clean(f"Next: lcc-admin feed add {shell_word(found[0].url)}"), err=True)
+        private = " --allow-private" if allow_private else ""
+        click.echo(clean(f"Next: lcc-admin feed add {shell_word(found[0].url)}{private}"), err=True)
 
 
 def _feeds(account: Account, data: bytes) -> list[FoundFeed]:

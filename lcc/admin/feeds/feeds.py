@@ -176,6 +176,7 @@ def why_command(admin: Admin, feed: str, as_json: bool) -> None:
 @click.option("--auto", is_flag=True, help="The period follows from what polls find.")
 @_options
 @click.option("--url", "new_url", help="The feed has moved here; its items are kept.")
+@click.option("--allow-private", is_flag=True, default=None, help="The feed may be on a private address.")
 @json_option
 @pass_admin
 def set_command(
@@ -199,7 +200,10 @@ def set_command(
         except ValueError as error:
             raise Failed(f"feed {task.id}: {error}", "remove it, and add it again") from None
         options = options_of(options, {**given, "own": own or None})
-        args = feed_args(url if new_url is None else feed_url(new_url), options)
+        url = url if new_url is None else feed_url(new_url)
+        if given["allow_private"]:
+            allow_private_site(admin, url)
+        args = feed_args(url, options)
         body: dict[str, Any] = {}
         if args != task.spec.args:
             body["spec"] = {"args": list(args)}

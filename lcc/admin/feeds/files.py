@@ -10,10 +10,12 @@ from typing import IO, Any
 import click
 
 from lcc.admin.context import Admin, pass_admin
+from lcc.admin.feeds.private_sites import allow_private_site
 from lcc.admin.feeds.values import EVERY, LINKS, feed_url, options_of
 from lcc.admin.output import json_option, pages
 from lcc.admin.tasks.orders import tasks_database
 from lcc.commands.errors import Failed
+from lcc.domain.urls import site_of
 from lcc.domain.wording import number
 from lcc.feeds.opml import OpmlError, Outline, read_opml, write_opml
 from lcc.insight.task_inputs import feed_period
@@ -33,6 +35,7 @@ _ORDERS_AT_ONCE = 200
 @click.option("--every", type=EVERY, help="Period in seconds.  Default: it follows from what polls find.")
 @click.option("--full-content", is_flag=True, default=None, help="Fetch the pages of new items, and keep their text.")
 @click.option("--links", type=LINKS, help="Pages of items on which hosts.  Default: same-host.")
+@click.option("--allow-private", is_flag=True, default=None, help="The feeds may be on private addresses.")
 @json_option
 @pass_admin
 def import_command(admin: Admin, /, file: IO[bytes], every: int | None, as_json: bool, **given: Any) -> None:
@@ -56,6 +59,9 @@ def import_command(admin: Admin, /, file: IO[bytes], every: int | None, as_json:
                 continue
             seen[url] = "there" if url in there else "added"
         new = [url for url, state in seen.items() if state == "added"]
+        if options.allow_private:
+            for url in {site_of(url): url for url in new}.values():
+                allow_private_site(admin, url)
         tasks = iter([Task(0, JobSpec(FEED, args=feed_args(url, options)), **feed_period(every)) for url in new])
         ids: dict[str, int] = dict(there)
         while some := list(islice(tasks, _ORDERS_AT_ONCE)):
