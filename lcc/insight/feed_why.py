@@ -48,6 +48,7 @@ def feed_record(task: Task, feed: StoredFeed | None) -> dict[str, Any]:
         "failures": task.failures,
         "since_time": task.since_time,
         "message": task.message,
+        "moved_from": task.moved_from,
         "read_time": feed.read_time if feed else None,
         "changed_time": (feed.changed_time or None) if feed else None,
         "identity": feed.policy if feed else "",
@@ -70,6 +71,7 @@ def feed_facts(txn: Txn, task: Task) -> dict[str, Any]:
         "failures": task.failures,
         "since_time": task.since_time,
         "message": task.message,
+        "moved_from": task.moved_from,
         **_read(feed),
         "items": count_items(txn, task.id),
         "job": _job(txn, jobs[0]) if jobs else None,
@@ -114,6 +116,8 @@ def say_why(record: dict[str, Any], now: int) -> Iterator[str]:
 
 
 def _task(record: dict[str, Any], now: int) -> Iterator[str]:
+    if record["moved_from"]:
+        yield f"moved for good, from {record['moved_from']}"
     period = f"every {duration(record['every_seconds'])}"
     yield f"polled {period}{', which follows from what polls find' if record['auto'] else ''}"
     if record["state"] == TaskState.SUSPENDED.value:

@@ -101,6 +101,7 @@ class Task:
     :ivar since_time: since when its jobs fail; None: the latest one did not.
     :ivar failures: of its jobs in a row.
     :ivar message: of its latest job, or why it was suspended.
+    :ivar moved_from: the URL that it polled before the page moved for good (301, 308); empty: it did not.
     """
 
     id: int
@@ -118,6 +119,7 @@ class Task:
     since_time: int | None = None
     failures: int = 0
     message: str = ""
+    moved_from: str = ""
 
 
 @attrs.frozen

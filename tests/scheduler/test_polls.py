@@ -11,6 +11,7 @@ import pytest
 from twisted.internet.defer import Deferred, fail, succeed
 
 from lcc.errors import code
+from lcc.insight.feed_why import feed_facts, say_why
 from lcc.model import FetchResult, Source, UrlNotice
 from lcc.model.polled import PolledContent
 from lcc.model.tasks import Effects, JobState, TaskState
@@ -422,8 +423,17 @@ def test_a_feed_that_has_moved_for_good_is_polled_there(bench: Polling) -> None:
     assert urls == [MOVED]
     bench.fetch()
     bench.pass_time(2)
-    _, content = given(manager)
+    job, content = given(manager)
     assert (content.url, content.base) == (MOVED, "")
+    manager.end(job)
+    # Where it was is still said when its message is another one; until an operator gives it another URL.
+    moved = bench.tasks.task(task)
+    assert (moved.message, moved.moved_from) == ("", FEED)
+    facts = bench.database.blocking.interact(feed_facts, moved)
+    assert f"  moved for good, from {FEED}" in say_why(facts, 0)
+    bench.order(orders.TASK_SET, task, spec={"args": [FEED]})
+    bench.pass_time(2)
+    assert bench.tasks.task(task).moved_from == ""
 
 
 def test_a_feed_that_moves_back_is_fetched_there_again(bench: Polling) -> None:

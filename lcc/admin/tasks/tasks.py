@@ -154,6 +154,7 @@ def show_command(admin: Admin, /, task_id: int, as_json: bool) -> None:
         ("last start", cell(task.started_time, "time")),
         ("last job", task.last_state.value if task.last_state else ""),
         ("message", task.message),
+        ("moved from", task.moved_from),
     ]
     if task.since_time is not None:
         lines.append(

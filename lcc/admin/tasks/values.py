@@ -219,6 +219,7 @@ def task_record(task: Task) -> dict[str, Any]:
         "failing_since_time": task.since_time,
         "failures": task.failures,
         "message": task.message,
+        "moved_from": task.moved_from,
     }
 
 

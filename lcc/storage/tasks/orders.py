@@ -241,7 +241,7 @@ def _task_set(write: TaskWrite, rules: ITaskRules, order: Order, done: CarriedOu
     _save(write, changed)
     if changed.spec.args[:1] != task.spec.args[:1]:
         # Another page: nothing is known of it yet.
-        sql = "UPDATE tasks SET pid = 0, urlkey = NULL, asked_time = NULL, seen = 0 WHERE id = ?"
+        sql = "UPDATE tasks SET pid = 0, urlkey = NULL, asked_time = NULL, seen = 0, moved_from = '' WHERE id = ?"
         write.txn.execute(sql, [task.id])
     job = _open_job(write, task.id)
     if job is not None and job.due_time is not None:

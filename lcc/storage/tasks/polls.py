@@ -228,8 +228,9 @@ def _root(url: str) -> str:
 
 def _move(write: TaskWrite, task: Task, url: str) -> None:
     """From now on it polls this URL."""
-    values = [write_list((url, *task.spec.args[1:])), f"It has moved: {task.spec.args[0]} to {url}", task.id]
-    sql = "UPDATE tasks SET args = ?, message = ?, pid = 0, urlkey = NULL, seen = 0 WHERE id = ?"
+    before = task.spec.args[0]
+    values = [write_list((url, *task.spec.args[1:])), f"It has moved: {before} to {url}", before, task.id]
+    sql = "UPDATE tasks SET args = ?, message = ?, moved_from = ?, pid = 0, urlkey = NULL, seen = 0 WHERE id = ?"
     write.txn.execute(sql, values)
 
 

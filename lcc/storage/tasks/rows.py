@@ -14,6 +14,7 @@ SPEC = ("kind", "command", "args", "resource", "hosts", "data")
 _TASK_SELF = (
     *("every_seconds", "at_time", "cron", "timezone", "state", "auto", "least_seconds", "most_seconds"),
     *("created_time", "due_time", "started_time", "ended_time", "last_state", "since_time", "failures", "message"),
+    "moved_from",
 )
 TASKS = Table("tasks", ["id"], ("id", *SPEC, *_TASK_SELF))
 """The columns of :class:`lcc.model.tasks.Task`; there are more, for polled kinds (:mod:`lcc.storage.tasks.polls`)."""
@@ -53,6 +54,7 @@ def task_of(row: tuple[Any, ...]) -> Task:
         state=TaskState(own["state"]),
         auto=bool(own["auto"]),
         last_state=JobState(own["last_state"]) if own["last_state"] else None,
+        moved_from=own["moved_from"] or "",
     )
     return Task(row[0], _spec(row[1 : 1 + len(SPEC)]), when, **own)
 
@@ -66,7 +68,7 @@ def task_values(task: Task) -> tuple[Any, ...]:
         *(when.every_seconds, when.at, when.cron, when.timezone),
         *(task.state.value, int(task.auto), task.least_seconds, task.most_seconds, task.created_time),
         *(task.due_time, task.started_time, task.ended_time, task.last_state.value if task.last_state else ""),
-        *(task.since_time, task.failures, task.message),
+        *(task.since_time, task.failures, task.message, task.moved_from),
     )
 
 

@@ -1,0 +1,2 @@
+-- A polled page that has moved for good.
+ALTER TABLE tasks ADD COLUMN moved_from TEXT;  -- its URL before its latest move; NULL or empty: it has not moved
