@@ -98,7 +98,7 @@ def test_the_life_of_a_feed(lcc: Lcc, monkeypatch: Any) -> None:
         assert (row["auto"], row["full_content"], row["url"]) == (True, False, "http://www.example.org/new")
         assert lcc.admin("feed", "suspend", "1").stdout == "feed 1: suspended\n"
         assert "suspended" in lcc.admin("feed", "why", "1").stdout
-        assert lcc.admin("feed", "resume", "1").stdout.startswith("feed 1: active, next poll within")
+        assert lcc.admin("feed", "resume", "1").stdout.startswith("feed 1: active, next poll in ")
         assert lcc.admin("feed", "remove", "1").stdout == "feed 1: removed\n"
         assert lcc.rows("feed", "list") == []
 

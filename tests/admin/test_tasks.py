@@ -96,7 +96,8 @@ def test_jobs(lcc: Lcc, monkeypatch: Any) -> None:
         assert tasks.last_killed() == [(1, 1, "wrong")]
         assert "is running" in say(lcc, "job", "rerun", "1", code=1)
         tasks.end(started, JobState.PERMANENT, signal=15, seconds=2.4)
-        assert "has ended" in say(lcc, "job", "kill", "1", code=1)
+        said = say(lcc, "job", "kill", "1", code=1)
+        assert "job 1 has ended (permanent-error)" in said and "Next: lcc-admin job show 1" in said
         assert say(lcc, "job", "rerun", "1") == "job 1 is done again as job 2\n"
         assert "permanent-error" in say(lcc, "job", "list")
         statistics = json.loads(say(lcc, "job", "statistics", "--json"))

@@ -227,8 +227,9 @@ def _simple(name: str, kind: str, help_text: str, said: str) -> None:
             given = [(task, order(database, kind, task.id, {}, admin.now())) for task in tasks]
             for task, ordered in given:
                 done = answer(database, ordered) is not None
-                period = f", next poll within {duration(task.when.every_seconds)}" if name == "resume" else ""
-                say_order(as_json, {"id": task.id}, f"feed {task.id}: {said}{period}", done)
+                due_time = find_feed(database, str(task.id)).due_time if done and name == "resume" else None
+                due = "" if due_time is None else f", next poll in {duration(max(0, due_time - admin.now()))}"
+                say_order(as_json, {"id": task.id}, f"feed {task.id}: {said}{due}", done)
 
 
 _simple("suspend", TASK_SUSPEND, "Stop reading feeds; their items are kept.", "suspended")

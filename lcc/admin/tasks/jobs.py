@@ -33,6 +33,7 @@ from lcc.insight.task_words import waiting_text, words_of
 from lcc.model.tasks import COMMAND, POLLED_KINDS, Job, JobSpec
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.tasks.orders import JOB_KILL, JOB_RERUN, order_job
+from lcc.storage.tasks.rows import is_open
 from lcc.storage.tasks.views import PAGE_ROWS, get_job, job_log, jobs_page, statistics
 
 _DAY_SECONDS = 86400
@@ -212,7 +213,9 @@ def kill_command(admin: Admin, /, numbers: tuple[int, ...], why: str, as_json: b
     """End jobs: TERM, then KILL; they are not tried again."""
     with tasks_database(admin) as database:
         for number in numbers:
-            _existing(database, number)
+            job = _existing(database, number)
+            if not is_open(job.state, job.due_time):
+                raise Failed(f"job {number} has ended ({job.state.value})", f"lcc-admin job show {number}")
             done = answer(database, order(database, JOB_KILL, number, {"why": why}, admin.now())) is not None
             say_order(as_json, {"id": number}, f"job {number} is being ended", done)
 

@@ -30,7 +30,7 @@ from lcc.commands.errors import Failed
 from lcc.commands.progress import counting
 from lcc.domain.wording import duration, number
 from lcc.insight.task_words import when_text, words_of
-from lcc.model.tasks import COMMAND, JobSpec, Task, TaskState
+from lcc.model.tasks import COMMAND, POLLED_KINDS, JobSpec, Task, TaskState
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.tasks.orders import TASK_REMOVE, TASK_RESUME, TASK_SET, TASK_SUSPEND, order_task
 from lcc.storage.tasks.views import PAGE_ROWS, get_task, jobs_page, tasks_page
@@ -148,7 +148,7 @@ def show_command(admin: Admin, /, task_id: int, as_json: bool) -> None:
         ("when", when_text(task.when) + (" (follows from what its polls find)" if task.auto else "")),
         ("resource", spec.resource),
         ("on", " ".join(spec.on)),
-        ("data", spec.data),
+        ("data", "" if spec.kind in POLLED_KINDS else spec.data),  # of these it is the LCC's own
         ("added", cell(task.created_time, "time")),
         ("due", cell(task.due_time, "time")),
         ("last start", cell(task.started_time, "time")),
@@ -162,7 +162,7 @@ def show_command(admin: Admin, /, task_id: int, as_json: bool) -> None:
         )
     for job in jobs:
         began = cell(job.started_time or job.scheduled_time, "time")
-        lines.append(("job", f"{job.id} {began} {job.state.value} {job.message}"))
+        lines.append(("job", f"{job.id} {began} {job.state.value} {job.message}".rstrip()))
     say_facts(lines)
 
 
