@@ -19,7 +19,7 @@ from lcc.feeds.feed import FeedPlugin
 from lcc.feeds.run import FeedRun
 from lcc.model import FetchOrder
 from lcc.model.feeds import ParsedFeed
-from lcc.model.shellwords import shell_word
+from lcc.model.shellwords import shell_command, shell_word
 
 PAGE_BYTES_MAX = 10_000_000
 _COLUMNS = (Column("kind", 10), Column("url"), Column("title"))
@@ -56,8 +56,8 @@ def discover_command(admin: Admin, url: str, allow_private: bool, as_json: bool)
         listing.row(each._asdict())
     listing.end("the page names no feed")
     if found and not as_json:
-        private = " --allow-private" if allow_private else ""
-        click.echo(clean(f"Next: lcc-admin feed add {shell_word(found[0].url)}{private}"), err=True)
+        words = (found[0].url, *(["--allow-private"] if allow_private else []))
+        click.echo(clean(f"Next: {shell_command('lcc-admin', 'feed', 'add', *words)}"), err=True)
 
 
 def _feeds(account: Account, data: bytes) -> list[FoundFeed]:

@@ -30,6 +30,7 @@ from lcc.commands.progress import counting
 from lcc.commands.watch import clean
 from lcc.domain.wording import duration, utc
 from lcc.insight.task_words import waiting_text, words_of
+from lcc.model.shellwords import shell_word
 from lcc.model.tasks import COMMAND, POLLED_KINDS, Job, JobSpec
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.tasks.orders import JOB_KILL, JOB_RERUN, order_job
@@ -215,7 +216,8 @@ def kill_command(admin: Admin, /, numbers: tuple[int, ...], why: str, as_json: b
         for number in numbers:
             job = _existing(database, number)
             if not is_open(job.state, job.due_time):
-                raise Failed(f"job {number} has ended ({job.state.value})", f"lcc-admin job show {number}")
+                ended = f"job {number} has ended ({job.state.value})"
+                raise Failed(ended, f"lcc-admin job show {shell_word(number)}")
             done = answer(database, order(database, JOB_KILL, number, {"why": why}, admin.now())) is not None
             say_order(as_json, {"id": number}, f"job {number} is being ended", done)
 
