@@ -14,6 +14,7 @@ from lcc.config import load_config
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
+from tests.support.logs import LoggedErrors
 from tests.support.processes.system import ROLES, OriginServer, System
 from tests.support.waiting import wait_for
 
@@ -190,7 +191,12 @@ def test_a_full_spool_disk(
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("mariadb", marks=pytest.mark.long)])
 def test_a_full_database_disk(
-    small_disk: SmallDisks, new_system: NewSystem, lay_out: LayOut, origin: OriginServer, kind: str
+    small_disk: SmallDisks,
+    new_system: NewSystem,
+    lay_out: LayOut,
+    origin: OriginServer,
+    kind: str,
+    logged_errors: LoggedErrors,
 ) -> None:
     with ExitStack() as stack:
         if kind == "sqlite":
@@ -214,6 +220,7 @@ def test_a_full_database_disk(
             wait_for("it is said", lambda: "Cannot write to the database" in system.log("qm"))
             assert "make room on the disk of" in system.log("qm")
             wait_status(system, "free some space")
+            logged_errors.flush("Cannot write to the database")  # of status, which opens the tables of tasks
             lay_out("a", 60)
             # A SQLite file has the order numbers beside it: nobody is let in.  Else the set waits in the spool.
             code = system.publish(site, expect=(0, REJECTED)).returncode

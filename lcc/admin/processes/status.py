@@ -65,7 +65,7 @@ def status_command(admin: Admin, as_json: bool, watch: bool, every: float) -> No
 def _tasks(admin: Admin) -> TaskFigures:
     if not place_of_tasks(admin.config).is_there():
         return TaskFigures()
-    with tasks_database(admin) as database:
+    with tasks_database(admin, patient=False) as database:
         return database.interact(task_figures, admin.now())
 
 
