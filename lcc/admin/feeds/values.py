@@ -9,8 +9,7 @@ import attrs
 import click
 from click.shell_completion import CompletionItem
 
-from lcc.admin.context import Admin
-from lcc.admin.tasks.orders import tasks_database
+from lcc.admin.tasks.orders import offered
 from lcc.admin.values import IDS_SHOWN
 from lcc.commands.errors import Failed
 from lcc.errors import ConfigError
@@ -33,13 +32,8 @@ class FeedArgument(click.ParamType[str]):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The ids that begin so, each with its URL."""
-        admin = Admin(ctx.find_root().params.get("config_path"))
-        try:
-            with tasks_database(admin, patient=False) as database:
-                feeds = database.interact(feed_urls)
-        except Failed:
-            return []
-        found = (each for each in feeds.items() if str(each[1]).startswith(incomplete))
+        feeds = offered(ctx, lambda database: list(database.interact(feed_urls).items()))
+        found = (each for each in feeds if str(each[1]).startswith(incomplete))
         return [CompletionItem(str(number), help=url) for url, number in islice(found, IDS_SHOWN)]
 
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -16,6 +16,8 @@ from lcc.commands.watch import clean
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.tasks.orders import give_order, order_answer
 from lcc.storage.tasks.place import place_of_tasks
+
+T = TypeVar("T")
 
 SCHEDULER_AWAY = (
     "the scheduler has not answered yet: it does this as soon as it runs\n"
@@ -33,6 +35,16 @@ def tasks_database(admin: Admin, *, patient: bool = True) -> Iterator[BlockingDa
     """
     with admin.database_at(place_of_tasks(admin.config), patient=patient) as database:
         yield database
+
+
+def offered(ctx: click.Context, read: Callable[[BlockingDatabase], list[T]]) -> list[T]:
+    """What a shell that completes a word is offered; nothing, if the tables of tasks cannot be read."""
+    admin = Admin(ctx.find_root().params.get("config_path"))
+    try:
+        with tasks_database(admin, patient=False) as database:
+            return read(database)
+    except Failed:
+        return []
 
 
 def order(database: BlockingDatabase, kind: str, target: int, body: Mapping[str, Any], now: int) -> int:

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lcc.admin.context import Admin
-from lcc.admin.tasks.orders import tasks_database
+from lcc.admin.tasks.orders import offered
 from lcc.commands.errors import Failed
 from lcc.domain.job_hosts import check_rules
 from lcc.insight.task_inputs import EVERY_MAX, InputError, check_kind, check_name, checked_command, checked_when
@@ -46,12 +46,7 @@ class _Id(click.IntRange):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The ids that begin so."""
-        admin = Admin(ctx.find_root().params.get("config_path"))
-        try:
-            with tasks_database(admin, patient=False) as database:
-                items = self._items(database)
-        except Failed:
-            return []
+        items = offered(ctx, self._items)
         found = ((number, words) for number, words in items if str(number).startswith(incomplete))
         return [CompletionItem(str(number), help=words) for number, words in islice(found, _SHOWN)]
 
@@ -84,12 +79,7 @@ class ResourceName(click.ParamType[str]):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Those that have an interval."""
-        admin = Admin(ctx.find_root().params.get("config_path"))
-        try:
-            with tasks_database(admin, patient=False) as database:
-                found = database.interact(resources)
-        except Failed:
-            return []
+        found = offered(ctx, lambda database: database.interact(resources))
         return [CompletionItem(each.name) for each in found if each.name.startswith(incomplete)]
 
 
