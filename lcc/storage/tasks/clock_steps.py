@@ -10,7 +10,7 @@ was set, it changes nothing.
 from __future__ import annotations
 
 from lcc.interfaces import ITaskRules
-from lcc.model.tasks import REPEATED_SECONDS
+from lcc.model.tasks import REPEATED_SECONDS, JobState
 from lcc.storage.tasks.polls import not_skipped
 from lcc.storage.tasks.rows import TASKS, is_polled, task_of
 from lcc.storage.tasks.write import COUNTED, DAY_SECONDS, TaskWrite
@@ -63,8 +63,8 @@ def _bound_jobs(write: TaskWrite) -> None:
         " WHERE due_time > ? AND updated_time > ?"
     )
     write.txn.execute(sql, [now, now, now, now])
-    sql = "UPDATE jobs SET started_time = ? WHERE state = 'running' AND started_time > ?"
-    write.txn.execute(sql, [now, now])
+    sql = "UPDATE jobs SET started_time = ? WHERE state = ? AND started_time > ?"
+    write.txn.execute(sql, [now, JobState.RUNNING.value, now])
 
 
 def _bound_days(write: TaskWrite) -> None:
