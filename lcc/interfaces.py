@@ -54,6 +54,7 @@ from lcc.model import (
 )
 from lcc.model.feeds import FeedInfo, FeedItem
 from lcc.model.items import ItemRow, Judged, KnownItem
+from lcc.model.links import Page, PageLinks
 from lcc.model.metrics import Condition, Reading
 from lcc.model.tasks import ItemsStored, When
 
@@ -670,3 +671,59 @@ class IItemStore(Interface):
         :param page: key of the page that the job was given, whose text it may store; empty: it was given none.
         :param items: JSON objects, as the worker has written them.
         Raises ValueError: they make no sense; in words for the job's owner.  Nothing of the job takes effect."""
+
+
+# The spider.
+
+
+class ILinkExtractor(Interface):
+    """Finds the links of documents of some types: a ``twisted.plugin`` in ``lcc/spider/extractors/plugins``
+    (doc/spider.md).  It is called in a worker process with limits of memory and time."""
+
+    name: str = Attribute("Names it among all extractors.")
+    mimetypes: Collection[str] = Attribute("Those it reads: type/subtype, lower case.")
+
+    def extract(content: bytes, found: Any) -> None:
+        """Hand the links over in the order of the document.
+
+        :param content: the document, or its beginning.
+        :param found: knows what else there is to know of the page, and takes what is found:
+            :class:`lcc.spider.extractors.found.Found`.  It raises ``Full`` at its limits, which the caller expects.
+        """
+
+
+class IPageStore(Interface):
+    """Keeps what a spider has read: a ``twisted.plugin`` in ``lcc/spider/stores/plugins`` (doc/spider.md)."""
+
+    name: str = Attribute("Names it among all stores, in ``[spider] stores`` and in the frontier.")
+    summary: str = Attribute("A few words for people.")
+
+    def open(folder: Path, place: str, disk: Any, settings: Any) -> Any:
+        """An :class:`IOpenStore` that continues at this place: what was written behind it is taken back.
+
+        :param folder: its own; it exists.
+        :param place: as ``flush`` gave it and the frontier has it; empty: at the beginning.
+        :param disk: a :class:`lcc.storage.disk.file_system.Disk`.
+        :param settings: a :class:`lcc.model.links.StoreSettings`.
+        :raises OSError: it cannot be opened; may be tried again.
+        """
+
+
+class IOpenStore(Interface):
+    """An open store.  It is called in a thread, one call at a time; any OSError means that it is to be closed, and
+    opened again at the last place that the frontier has."""
+
+    def write(pages: Sequence[tuple[Page, PageLinks]]) -> None:
+        """Take pages with their links, in order.
+
+        :raises OSError: it cannot.
+        """
+
+    def flush() -> str:
+        """Bring all that was taken to the disk; gives the place behind it.
+
+        :raises OSError: it cannot.
+        """
+
+    def close() -> None:
+        """It is not needed any longer; what was not flushed may be lost."""

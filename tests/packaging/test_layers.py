@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MIDDLE = frozenset({"domain", "protocols", "storage", "fetchers", "transport"})
-UPPER = frozenset({"roles", "provider", "client", "insight", "console", "metrics", "feeds"})
+UPPER = frozenset({"roles", "provider", "client", "insight", "console", "metrics", "feeds", "spider"})
 GROUND = frozenset({"model", "errors", "numbers", "config"})
 
 ALLOWED: dict[str, frozenset[str]] = {
@@ -32,7 +32,9 @@ ALLOWED: dict[str, frozenset[str]] = {
     "provider": GROUND | MIDDLE | {"interfaces", "commands", "provider"},
     # A worker, and what else reads feeds.
     "feeds": GROUND | MIDDLE | {"interfaces", "workers", "feeds"},
-    "roles": GROUND | MIDDLE | {"interfaces", "client", "insight", "workers", "roles"},
+    # Names, filters, extractors and stores of the spider; texts and encodings are as feeds read them.
+    "spider": GROUND | MIDDLE | {"interfaces", "feeds", "spider"},
+    "roles": GROUND | MIDDLE | {"interfaces", "client", "insight", "workers", "spider", "roles"},
     # The former name of the clients, and of the fields of their queries.
     "users": frozenset({"client", "roles", "users"}),
     **{

@@ -1,0 +1,1 @@
+"""The spider: follows links, and tells them (:mod:`lcc.roles.spider.engine`)."""

@@ -1,0 +1,1 @@
+"""Links of documents, by their type (doc/spider.md)."""

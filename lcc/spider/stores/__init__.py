@@ -1,0 +1,1 @@
+"""What the spider keeps of the pages that it has read (doc/spider.md)."""

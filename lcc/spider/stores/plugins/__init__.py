@@ -1,0 +1,9 @@
+"""The place of stores: modules here, and in every ``lcc/spider/stores/plugins`` folder of the Python path.
+
+A folder elsewhere must hold no ``__init__.py`` (doc/spider.md).
+"""
+
+from twisted.plugin import pluginPackagePaths
+
+__path__.extend(pluginPackagePaths(__name__))
+__all__: list[str] = []
