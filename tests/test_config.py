@@ -120,3 +120,9 @@ def test_defaults_without_a_file() -> None:
     config = load_config(None)
     assert isinstance(config, Config)
     assert config.home == Path.cwd() / "lcc-home"
+
+
+@pytest.mark.parametrize("name", ["", "two words", "x" * 41, "ä"])
+def test_a_spider_has_a_name_that_a_notifier_may_have(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"spider\.name = .*: must be 1 to 40 of A-Z"):
+        parse_config(f'[spider]\nname = "{name}"', Path("/x"))

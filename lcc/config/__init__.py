@@ -31,6 +31,7 @@ from lcc.config.monitor import WebConfig
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.root import DEFAULT_MIMETYPES, ROLES, Config
 from lcc.config.setting import MANHOLE, METRICS, setting
+from lcc.config.spider import SpiderConfig
 from lcc.config.tasks import SchedulerConfig
 from lcc.config.telemetry import LogConfig, MetricsConfig
 from lcc.config.watched import WatchedConfig
@@ -55,6 +56,7 @@ __all__ = [
     "QmConfig",
     "RsConfig",
     "SchedulerConfig",
+    "SpiderConfig",
     "TlsConfig",
     "UnsConfig",
     "WatchedConfig",

@@ -22,6 +22,8 @@ NAME_CHARS = 60
 
 _ENDPOINT_KEYS = ("listen", "connect", "listen_botm", "listen_notifiers", "content_listen", "parent", "listen_xml")
 
+_is_notifier = re.compile(r"[A-Za-z0-9._@-]{1,40}").fullmatch
+
 SectionT = TypeVar("SectionT")
 
 
@@ -84,6 +86,8 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
         text = getattr(config, section).name
         if not text.strip() or not text.isprintable() or len(text) > NAME_CHARS:
             faults.append(f"{section}.name = {text[:80]!r}: must be 1 to {NAME_CHARS} printable characters")
+    if not _is_notifier(config.spider.name):
+        faults.append(f"spider.name = {config.spider.name[:80]!r}: must be 1 to 40 of A-Z a-z 0-9 . _ @ -")
     scheme = config.database.url.partition(":")[0]
     if scheme not in ("sqlite", "mysql"):
         faults.append("database.url: must begin with sqlite: or mysql:")

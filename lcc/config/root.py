@@ -13,11 +13,12 @@ from lcc.config.manager import ManagerConfig
 from lcc.config.monitor import WebConfig
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.setting import setting
+from lcc.config.spider import SpiderConfig
 from lcc.config.tasks import SchedulerConfig
 from lcc.config.telemetry import LogConfig, MetricsConfig
 from lcc.config.watched import WatchedConfig
 
-ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web", "scheduler", "manager")
+ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web", "scheduler", "manager", "spider")
 """Sections of roles; each has the settings ``metrics`` and ``manhole``."""
 
 DEFAULT_MIMETYPES = (
@@ -54,6 +55,7 @@ class Config:
     watched: WatchedConfig = attrs.field(factory=WatchedConfig)
     scheduler: SchedulerConfig = attrs.field(factory=SchedulerConfig)
     manager: ManagerConfig = attrs.field(factory=ManagerConfig)
+    spider: SpiderConfig = attrs.field(factory=SpiderConfig)
     mail: MailConfig = attrs.field(factory=MailConfig)
     tls: TlsConfig = attrs.field(factory=TlsConfig)
     manhole: ManholeConfig = attrs.field(factory=ManholeConfig)

@@ -79,6 +79,8 @@ WIRES: dict[str, Wire] = {
         _link("scheduler.connect", "uns"),
         _port("web.listen"),
         _link("manager.connect", "scheduler"),
+        _port("spider.listen"),
+        _link("spider.connect", "uns"),
         *(_metrics(f"{role}.metrics") for role in ROLES),
         _metrics("metrics.listen"),
     )

@@ -1,0 +1,82 @@
+"""Settings of spiders, which follow links."""
+
+from __future__ import annotations
+
+import attrs
+
+from lcc.config.setting import MANHOLE, METRICS, setting
+
+
+@attrs.frozen
+class SpiderConfig:
+    """The spider: follows the links of cached pages, within the crawls of lcc-admin spider."""
+
+    name: str = setting("spider", "name of this spider at the UNS, unique in the LCC: 1 to 40 of A-Z a-z 0-9 . _ @ -")
+    listen: str = setting("", "endpoint of the HTTP interface of crawls; empty: off")
+    connect: str = setting(
+        "unix:{home}/notify-spider.sock", "endpoint of the UNS's port of notifiers; empty: nothing is told"
+    )
+    cache: str = setting(
+        "unix:{home}/cu.sock", "lcc-cu, to read pages from: https://host:port, http://host:port or unix:PATH"
+    )
+    token_file: str = setting(
+        "", "file whose first line is the token for lcc-cu, relative to home; empty: without a token"
+    )
+    folder: str = setting("spider", "folder of what the stores keep, relative to home")
+    filters: tuple[str, ...] = setting(
+        ("length", "scheme", "scope", "known-paths", "depth", "traps", "robots", "visited"),
+        "filters that each link passes, in this order",
+    )
+    stores: tuple[str, ...] = setting(
+        (), "stores that keep what is read, such as links (a log of all links), warc or text"
+    )
+    segment_bytes: int = setting(
+        50_000_000, "size from which on a store begins its next file", unit="bytes", minimum=1 << 16
+    )
+    window: int = setting(100, "URLs of one provider that are told and not answered yet", minimum=1, maximum=100_000)
+    window_total: int = setting(
+        20_000, "URLs of all providers that are told and not answered yet", minimum=1, maximum=10_000_000
+    )
+    pages_at_once: int = setting(500, "pages that are read from lcc-cu at once, at most", minimum=1, maximum=100_000)
+    page_bytes: int = setting(
+        8 << 20, "what is read of a page at most; links behind that are not found", unit="bytes", minimum=1024
+    )
+    batch_bytes: int = setting(
+        16 << 20, "content of pages that is held in memory at once", unit="bytes", minimum=1 << 20
+    )
+    workers: int = setting(
+        0, "processes that extract links; 0: one for each processor, but at most 4", minimum=0, maximum=256
+    )
+    worker_memory_bytes: int = setting(1 << 30, "address space of each of them", unit="bytes", minimum=1 << 28)
+    page_seconds: float = setting(
+        20.0, "time to extract the links of one page", unit="seconds", minimum=0.1, maximum=3600
+    )
+    links_max: int = setting(10_000, "links of one page; further ones are left out", minimum=1, maximum=10_000_000)
+    url_chars: int = setting(4096, "longest URL that is followed", unit="characters", minimum=1, maximum=65536)
+    hosts_per_domain: int = setting(
+        1000, "hosts of one registered domain that a crawl follows links to; 0: no limit", minimum=0
+    )
+    hosts_per_hour: int = setting(
+        10_000, "new hosts that become watched providers within an hour; 0: no limit", minimum=0
+    )
+    told_wait: float = setting(
+        30.0,
+        "how long after a URL was told the cache is asked what became of it, and how often then",
+        unit="seconds",
+        minimum=0.1,
+        maximum=86400,
+    )
+    failures_max: int = setting(5, "failures of a host in succession after which it is parked", minimum=1)
+    parked: float = setting(
+        3600.0, "how long a host is parked for the first time; each time twice as long", unit="seconds", minimum=1
+    )
+    parked_max: float = setting(30 * 86400.0, "how long a host is parked at most", unit="seconds", minimum=1)
+    lease: float = setting(
+        60.0,
+        "how long a spider may be silent before others take over its hosts",
+        unit="seconds",
+        minimum=10,
+        maximum=86400,
+    )
+    metrics: str = setting("", METRICS)
+    manhole: str = setting("", MANHOLE)
