@@ -55,6 +55,7 @@ STORAGE = {
     "disk": frozenset({"disk"}),
     "providers": frozenset({"database", "providers"}),
     "queue": frozenset({"database", "providers", "queue"}),
+    "spider": frozenset({"database", "spider"}),
     "tasks": frozenset({"database", "providers", "tasks"}),
     "views": frozenset({"database", "providers", "views"}),
     "sql": frozenset(),

@@ -1,0 +1,358 @@
+"""Crawls: what a spider follows, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, IntEnum
+from typing import Any, NamedTuple
+
+import attrs
+
+BUCKETS = 64
+"""Hosts are shared among spiders by these: :func:`lcc.domain.spider.keys.bucket_of`."""
+
+CRAWL_NAME_CHARS_MAX = 64
+TRAP_KEY_BYTES_MAX = 16
+NEVER = 1 << 40
+"""A time that does not come."""
+
+
+class UrlOrder(Enum):
+    """Which of the URLs of a host is told first."""
+
+    DEPTH = "depth"
+    """Fewest links from the start first: breadth first."""
+    INLINKS = "inlinks"
+    """Most pages with a link to it first."""
+    OPIC = "opic"
+    """Most important first: pages hand their importance on to those that they link to."""
+
+
+class CrawlState(Enum):
+    """Whether URLs of a crawl are told."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    """Nothing is told; pages that come are read all the same."""
+    REMOVING = "removing"
+    """Its rows are being deleted."""
+
+
+class UrlState(IntEnum):
+    """What became of a URL of the frontier."""
+
+    WAITING = 0
+    """Never told."""
+    TOLD = 1
+    """Told to the LCC, and not answered yet."""
+    CACHED = 2
+    """The cache has it, and its links were read."""
+    FAILED = 3
+    """The LCC has given it up."""
+    GONE = 4
+    """404 or 410."""
+    REFUSED = 5
+    """Not fetched: robots.txt, the provider's roots or quotas do not allow it."""
+
+
+@attrs.frozen
+class CrawlSettings:
+    """What an operator says of a crawl.
+
+    :ivar restrict_to: regular expression that the compare URL must match; empty: all (where ``roots`` say the scope).
+    :ivar pid: the provider that it completes; 0: each host in the scope becomes a watched provider.
+    :ivar roots: of that provider.
+    :ivar names: preset of the normaliser: ``safe`` or ``larm``.
+    :ivar host_resolver: text of a HostResolver file; empty: none.
+    :ivar depth_max: links from the start at most; None: any number.
+    :ivar urls_max: known URLs at most; 0: any number.
+    :ivar hosts_max: hosts at most; 0: any number.
+    :ivar revisit_seconds: when a page is looked at again for the first time; 0: never.
+    :ivar revisit_least_seconds, revisit_most_seconds: bounds of what follows from its changes.
+    :ivar allow_private: its watched providers may have private addresses.
+    """
+
+    restrict_to: str = ""
+    pid: int = 0
+    roots: tuple[str, ...] = ()
+    names: str = "safe"
+    host_resolver: str = ""
+    order: UrlOrder = UrlOrder.DEPTH
+    depth_max: int | None = None
+    urls_max: int = 0
+    hosts_max: int = 0
+    revisit_seconds: int = 0
+    revisit_least_seconds: int = 3600
+    revisit_most_seconds: int = 90 * 86400
+    allow_private: bool = False
+
+
+@attrs.frozen
+class Crawl:
+    """A crawl.
+
+    :ivar id: never given twice.
+    :ivar excluded: hosts, as :attr:`HostRow.host`, whose URLs are not followed.
+    :ivar version: changes with its settings, state and excluded hosts.
+    """
+
+    id: int
+    name: str
+    settings: CrawlSettings
+    state: CrawlState
+    created_time: int
+    excluded: frozenset[str]
+    version: int
+
+
+class FoundUrl(NamedTuple):
+    """A URL that passed the filters (:func:`lcc.domain.spider.keys.found_url`).
+
+    :ivar key: of its compare URL.
+    :ivar root: of all that its host and port have; of the URL that is fetched (``https://host:port/``).
+    :ivar path: what follows the root.
+    """
+
+    key: bytes
+    root: str
+    path: str
+
+    @property
+    def furl(self) -> str:
+        """The URL that is fetched."""
+        return self.root + self.path
+
+
+class ReadPage(NamedTuple):
+    """A page whose links were read, for one crawl.
+
+    :ivar change: number of the row's change; what is not above the last one of the URL was committed before.
+    :ivar md5: of the content, in hexadecimal.
+    :ivar links: that passed the filters; a URL counts once.
+    """
+
+    crawl: int
+    url: FoundUrl
+    change: int
+    md5: str
+    links: Sequence[FoundUrl]
+
+
+class Trap(NamedTuple):
+    """A pattern of URLs of a host that a filter counts.
+
+    :ivar key: of the pattern, at most :data:`TRAP_KEY_BYTES_MAX`.
+    """
+
+    crawl: int
+    root: str
+    key: bytes
+
+
+@attrs.frozen
+class FrontierBatch:
+    """What a spider has read: takes effect as a whole.
+
+    :ivar pages: in the order of their changes.
+    :ivar tokens: by bucket: where to read on in the changes of the cache.
+    :ivar places: by name of a store: what it has, as it said.
+    :ivar counts: by crawl and name: added to the crawl's counters, such as links that a filter has dropped.
+    :ivar traps: by pattern: added to its count.
+    """
+
+    pages: Sequence[ReadPage] = ()
+    tokens: Mapping[int, str] = attrs.field(factory=dict)
+    places: Mapping[str, str] = attrs.field(factory=dict)
+    counts: Mapping[tuple[int, str], int] = attrs.field(factory=dict)
+    traps: Mapping[Trap, int] = attrs.field(factory=dict)
+
+
+class KnownUrl(NamedTuple):
+    """A row of the frontier.
+
+    :ivar rank: ``WAITING``: lowest first; ``TOLD``: when; else when it is looked at again (:data:`NEVER`).
+    :ivar parent: key of the page that it was found on first; empty: a start.
+    :ivar cash, history: importance (OPIC): not handed on yet; in the window of history.
+    :ivar change, md5: of the content that was read last (md5 as 16 bytes); 0 and empty: none was.
+    :ivar checked_time: when it was known last that this is its content, or its error; 0: never.
+    :ivar interval_seconds: until it is looked at again.
+    :ivar code: of its last error; 0: none.
+    :ivar failures: errors in a row.
+    :ivar told_set: number of the set that told it last; 0: none.
+    """
+
+    crawl: int
+    key: bytes
+    root: str
+    path: str
+    state: UrlState
+    rank: int
+    depth: int
+    inlinks: int
+    parent: bytes
+    cash: int
+    history: int
+    change: int
+    md5: bytes
+    checked_time: int
+    interval_seconds: int
+    code: int
+    failures: int
+    told_set: int
+
+    @property
+    def furl(self) -> str:
+        """The URL that is fetched."""
+        return self.root + self.path
+
+
+class HostRef(NamedTuple):
+    """A host of a crawl."""
+
+    crawl: int
+    root: str
+
+
+class ReadyHost(NamedTuple):
+    """A host with URLs to tell.
+
+    :ivar pid: its provider; 0: none has been asked for.
+    """
+
+    crawl: int
+    root: str
+    pid: int
+
+
+class ToldUrl(NamedTuple):
+    """A URL that is told.
+
+    :ivar recheck: the LCC had it before: it is looked at again.
+    """
+
+    key: bytes
+    path: str
+    recheck: bool
+
+
+class Telling(NamedTuple):
+    """A set to be told to the UNS.
+
+    :ivar number: above those of all sets before it of this spider's epoch.
+    """
+
+    number: int
+    crawl: int
+    root: str
+    pid: int
+    urls: tuple[ToldUrl, ...]
+
+
+class Verdict(Enum):
+    """What became of a URL that was told."""
+
+    UNCHANGED = "unchanged"
+    """The cache has it, and that content was read."""
+    FAILED = "failed"
+    GONE = "gone"
+    REFUSED = "refused"
+    LOST = "lost"
+    """The LCC knows nothing of it: it is told again."""
+
+
+class UrlAnswer(NamedTuple):
+    """What became of a URL that was told.
+
+    :ivar told_set: the set that told it; an answer to another one is ignored; 0: whichever.
+    :ivar code: the error; 0: none.
+    """
+
+    crawl: int
+    key: bytes
+    verdict: Verdict
+    told_set: int = 0
+    code: int = 0
+
+
+class HostRow(NamedTuple):
+    """A host of a crawl, as people see it.
+
+    :ivar host: lower case, with the port if that is not the default.
+    :ivar domain: its registered domain.
+    :ivar known, waiting, told, cached: URLs.
+    :ivar failures: of the host, in a row.
+    :ivar parked_time: until when nothing of it is told; 0: it is not parked.
+    :ivar parkings: how often it was parked in a row.
+    :ivar code: of its last failure; 0: none.
+    """
+
+    crawl: int
+    root: str
+    host: str
+    domain: str
+    bucket: int
+    pid: int
+    excluded: bool
+    known: int
+    waiting: int
+    told: int
+    cached: int
+    failures: int
+    parked_time: int
+    parkings: int
+    code: int
+
+
+@attrs.frozen
+class CrawlStatus:
+    """How far a crawl has come.
+
+    :ivar counts: by name: ``known``, ``waiting``, ``told``, ``cached``, ``failed``, ``gone``, ``refused`` (URLs),
+        ``hosts``, ``parked``, ``pages`` (that were read), ``links`` (that passed the filters), and those of the
+        spiders (:attr:`FrontierBatch.counts`).
+    """
+
+    crawl: Crawl
+    counts: Mapping[str, int]
+
+    @property
+    def is_done(self) -> bool:
+        """Nothing waits and nothing is told; pages may be looked at again later."""
+        return not self.counts.get("waiting") and not self.counts.get("told")
+
+
+class SpiderClaim(NamedTuple):
+    """A spider's right to write.
+
+    :ivar run: names this run of the process; drawn once.
+    :ivar epoch: of the numbers of its sets.
+    """
+
+    run: int
+    epoch: str
+
+
+class SpiderStatus(NamedTuple):
+    """A spider, as others see it.
+
+    :ivar beats: how often it has shown that it lives.
+    :ivar buckets: those that it has.
+    """
+
+    run: int
+    name: str
+    beats: int
+    buckets: frozenset[int]
+
+
+class SpiderOrder(NamedTuple):
+    """What an operator wants of spiders (``sporders``).
+
+    :ivar kind: one of :mod:`lcc.storage.spider.orders`.
+    :ivar crawl: its name.
+    """
+
+    id: int
+    kind: str
+    crawl: str
+    body: Mapping[str, Any]
