@@ -752,9 +752,9 @@ class IFrontier(Interface):
     """The frontier of all crawls (:mod:`lcc.storage.spider.store`), written by spiders only.
 
     Every method returns a Deferred that fails with StoreUnavailable if the database is unreachable (the caller
-    repeats the call), and with Busy once another spider has taken over this one's buckets (:meth:`retire`), or a newer
-    one of its name has claimed them: then it begins again with :meth:`claim`.  All writes are made in one thread, in
-    the order of the calls; each may be repeated."""
+    repeats the call), and with Busy once another spider has taken over the buckets of this one (:meth:`retire`), or a
+    newer one of its name has claimed them: then it begins again with :meth:`claim`.  All writes are made in one
+    thread, in the order of the calls; each may be repeated."""
 
     def claim(name: str) -> Deferred[SpiderClaim]:
         """Become the spider of this name; the former one of this name is fenced off, and its buckets are this one's.
