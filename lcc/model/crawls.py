@@ -228,11 +228,13 @@ class ToldUrl(NamedTuple):
     """A URL that is told.
 
     :ivar recheck: the LCC had it before: it is looked at again.
+    :ivar told_set: number of the set that told it.
     """
 
     key: bytes
     path: str
     recheck: bool
+    told_set: int = 0
 
 
 class Telling(NamedTuple):
