@@ -52,6 +52,7 @@ from lcc.model import (
     UrlNotice,
     Waiting,
 )
+from lcc.model.candidates import Candidate, Facts, FilterRules
 from lcc.model.crawls import (
     Crawl,
     FoundUrl,
@@ -847,3 +848,21 @@ class IFrontier(Interface):
         :meth:`commit`.)
 
         :param asked: hosts that need not be asked for again for a while."""
+
+
+class IUrlFilter(Interface):
+    """Decides which URLs enter a spider's frontier: a ``twisted.plugin`` in ``lcc/spider/filters/plugins``
+    (doc/spider.md)."""
+
+    name: str = Attribute("Names it among all filters; ``[spider] filters`` and the counts of crawls have it.")
+    summary: str = Attribute("A few words for people.")
+    needs_facts: bool = Attribute("It judges by what the frontier knows; without, candidates need no look-up.")
+
+    def build(rules: FilterRules) -> Callable[[Candidate, Facts], str | None]:
+        """The filter for one crawl: it returns why a candidate does not pass, or None.
+
+        It is called for each link, in the reactor's thread: it takes microseconds whatever the URL, and keeps
+        nothing of it.  Facts are empty if it needs none.
+
+        :raises ConfigError: the crawl's rules make no sense.
+        """

@@ -1,0 +1,1 @@
+"""What enters a spider's frontier (doc/spider.md)."""

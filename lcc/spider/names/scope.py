@@ -1,0 +1,72 @@
+"""Scopes: expressions as Perl has them, which URLs begin with.
+
+``http://([a-z]+\\.)?example\\.org/(?!private/)``: an expression is held to the beginning of a curl, so that no other
+site is in a scope by naming it somewhere in its URLs; ``$`` holds it to the end.
+
+An expression can take exponential time.  One that does so with URLs made to provoke this is refused when it is
+configured.  Else each look has a limit, and what reaches it does not match; after some of these nothing matches.
+"""
+
+from __future__ import annotations
+
+import regex
+
+from lcc.errors import ConfigError
+
+SCOPE_CHARS = 2000
+"""Of an expression."""
+LOOK_SECONDS = 0.02
+"""Of processor time, for one URL."""
+TIMEOUTS_MAX = 100
+_COUNTED = regex.compile(r"\{(\d*)(?:,(\d*))?\}")
+_REPEATS_MAX = 1000
+"""Of all counted repetitions in each other: the compiler writes them out."""
+_PROBE_CHARS = 60
+
+
+class Scope:
+    """A compiled scope.
+
+    :ivar timeouts: looks that reached their limit; from :data:`TIMEOUTS_MAX` on there are no more looks.
+    :raises ConfigError: the expression is not valid, too long, or too expensive.
+    """
+
+    def __init__(self, expression: str) -> None:
+        self.expression = expression
+        self.timeouts = 0
+        self._look = _compiled(expression).match
+        self._probe()
+
+    def contains(self, curl: str) -> bool:
+        """Whether a URL begins as the expression says."""
+        if self.timeouts >= TIMEOUTS_MAX:
+            return False
+        try:
+            return self._look(curl, timeout=LOOK_SECONDS) is not None
+        except TimeoutError:
+            self.timeouts += 1
+            return False
+
+    def _probe(self) -> None:
+        """Try it with URLs that repeat what it may repeat, and end otherwise."""
+        for unit in ("a", "a/", "1", "a.", "x=1&", "ab", "%20", "-"):
+            for start in ("http://www.example.org/", "http://"):
+                url = start + unit * (_PROBE_CHARS // len(unit)) + "\x01"
+                if not self.contains(url) and self.timeouts:
+                    raise ConfigError([f"the expression repeats repetitions, as (a+)+: too slow with {url[:40]}…"])
+
+
+def _compiled(expression: str) -> regex.Pattern[str]:
+    if len(expression) > SCOPE_CHARS:
+        raise ConfigError([f"the expression has more than {SCOPE_CHARS} characters"])
+    repeats = 1
+    for match in _COUNTED.finditer(expression):
+        repeats *= max(int(match[2] or match[1] or 1), 1) if len(match[0]) < 20 else _REPEATS_MAX + 1
+        if repeats > _REPEATS_MAX:
+            raise ConfigError([f"the expression counts too far: its {{…}} make more than {_REPEATS_MAX} together"])
+    try:
+        return regex.compile(expression, regex.VERSION0)
+    except regex.error as error:
+        raise ConfigError([f"the expression is not valid: {error}"]) from None
+    except (RecursionError, OverflowError, MemoryError):
+        raise ConfigError(["the expression is too deeply nested"]) from None
