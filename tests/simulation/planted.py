@@ -351,9 +351,9 @@ BUGS = [
     Bug(
         "run-freed-by-one",
         "P6: a provider is free when the first order of its run is answered",
-        "lcc/roles/qm/schedule/scheduler.py",
-        "        if work.busy:\n            work.busy -= 1\n",
-        "        if work.busy:\n            work.busy = 0\n",
+        "lcc/roles/qm/schedule/work.py",
+        "        if self.busy:\n            self.busy -= 1\n",
+        "        if self.busy:\n            self.busy = 0\n",
     ),
     Bug(
         "handed-back-is-lost",
@@ -443,7 +443,7 @@ BUGS = [
         "interval-forgotten-at-a-loss",
         "P11: the interval of a fetch whose order was lost is forgotten",
         "lcc/roles/qm/schedule/scheduler.py",
-        "        if began:\n            self.came(pid, 0, began)\n",
+        "        if began:\n            self.costs.came(pid, 0, began)\n",
         "",
     ),
     Bug(

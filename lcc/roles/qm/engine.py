@@ -209,7 +209,7 @@ class QmEngine:
             count=len(waiting),
         )
         self.run = claim.run
-        self.scheduler.begin(self.wall_clock())
+        self.scheduler.costs.begin(self.wall_clock())
         self.scheduler.load(waiting, withhold=bool(self.leases.awaited))
         self.started = True
         self.dispatcher.enable(f"{claim.run}-{self.now():x}", self.leases.longest_seconds)

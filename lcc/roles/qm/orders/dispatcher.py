@@ -216,7 +216,7 @@ class Dispatcher:
                 self._scheduler.finished(order.pid, order.key, result.code, result.wire_bytes, wall, elapsed)
             else:
                 self._scheduler.known(result.key, result.generation)
-                self._scheduler.came(result.pid, result.wire_bytes, wall, message.elapsed_ms / 1000)
+                self._scheduler.costs.came(result.pid, result.wire_bytes, wall, message.elapsed_ms / 1000)
             if message.retry_seconds > 0 and result.code and self._retry_after_max:
                 seconds = min(message.retry_seconds, self._retry_after_max)
                 self._scheduler.asked(result.pid, result.code, seconds, wall)
@@ -236,11 +236,11 @@ class Dispatcher:
                 self.orders_handed_back += 1
             wall = self._wall_clock()
             if done.owed_ms > 0:
-                self._scheduler.owes(order.pid, done.owed_ms / 1000, wall)
+                self._scheduler.costs.owes(order.pid, done.owed_ms / 1000, wall)
             if done.wire_bytes > 0 or done.elapsed_ms > 0:  # it was begun
                 if self._site_rate:
                     self._scheduler.delays.charge(SITE, done.wire_bytes, self._site_rate, wall)
-                self._scheduler.came(order.pid, done.wire_bytes, wall, done.elapsed_ms / 1000)
+                self._scheduler.costs.came(order.pid, done.wire_bytes, wall, done.elapsed_ms / 1000)
             self._scheduler.lost(order.pid, order.key, *order.place)
         self._recorder.add(Entry(None, machine, machine.run, done.number))
 

@@ -75,6 +75,10 @@ class ReadAhead(ABC):
         """The providers that have their turn, longest first."""
         return list(self._active.values())
 
+    def known(self, key: bytes, generation: int) -> None:
+        """A result for this row has come that no order waits for; do not hand the row out before it is recorded."""
+        self._taken.setdefault(key, generation)
+
     def touched(self, keys: Iterable[bytes]) -> None:
         """These rows were queued already and have changed: do not hand them out as they were."""
         by_pid: dict[int, set[bytes]] = {}
@@ -205,6 +209,18 @@ class ReadAhead(ABC):
                 if again is not None:
                     self._rewind(work, *again)
                 self._update(work)
+
+    def _next_row(self, work: ProviderWork) -> QueueRow | None:
+        """Take a provider's next row out of memory; None: there is none."""
+        taken, buffer, express = self._taken, work.buffer, work.express
+        while buffer or express:
+            # Only the full set that the cursor is in is passed.
+            passes = express and (not buffer or buffer[0].psetid == work.cursor[0])
+            row = (express if passes else buffer).popleft()
+            if row.key not in taken:  # else its result came by another way while it was in the buffer
+                taken[row.key] = row.generation
+                return row
+        return None
 
     # What the scheduler adds.
 

@@ -19,9 +19,6 @@ in advance: its quantum, the bytes that it is expected to bring, and, where the 
 has an interval, what about a second pays for.  What may change between two fetches the robot looks at (hours,
 bandwidth, interval, errors of the site); for all else the rest of a run is *recalled*: somebody of a higher priority
 waits, or the provider was changed or removed.
-
-The interval of a provider counts from when a fetch began.  Where that is not known, because an order was lost, or
-because an earlier queue manager sent it, it counts from when that turned out.
 """
 
 from __future__ import annotations
@@ -32,10 +29,12 @@ from collections.abc import Callable, Iterable, Iterator
 from lcc.domain.keys import pid_of
 from lcc.domain.results import holds_provider
 from lcc.domain.timeslots import TimeSlots
-from lcc.model import FETCH_NOW, ProviderHosts, QueueRow, Recorded, Waiting
+from lcc.model import FETCH_NOW, ProviderHosts, Recorded, Waiting
 from lcc.model.providers import PRIORITIES
-from lcc.roles.qm.schedule.delays import SAVED_SECONDS, SITE, Delays
-from lcc.roles.qm.schedule.hosts import NO, HostGroup, HostGroups, Regrouped
+from lcc.roles.qm.schedule.costs import Costs, expected_bytes, paid_for
+from lcc.roles.qm.schedule.delays import SITE, Delays
+from lcc.roles.qm.schedule.host_turns import HostTurns
+from lcc.roles.qm.schedule.hosts import NO, HostGroups
 from lcc.roles.qm.schedule.hours_filter import HoursFilter
 from lcc.roles.qm.schedule.inactive import Inactive
 from lcc.roles.qm.schedule.read_ahead import ReadAhead
@@ -43,17 +42,6 @@ from lcc.roles.qm.schedule.ready_queue import Place, ReadyQueue
 from lcc.roles.qm.schedule.work import START, FetchInfo, Limits, ProviderWork
 
 _PARKED_SECONDS = 60.0
-_PAID_SECONDS = 1.0
-"""A run brings about as much as the provider's bandwidth pays for in this time."""
-_UNKNOWN_BYTES = 16_384
-"""What a row is expected to bring of which nothing is known."""
-
-
-def expected_bytes(row: QueueRow) -> int:
-    """What the fetch of this row will bring, as far as anybody knows."""
-    if row.notice.length is not None:
-        return row.notice.length
-    return _UNKNOWN_BYTES if row.stored is None else row.stored.size_bytes
 
 
 class Scheduler(ReadAhead):
@@ -88,9 +76,6 @@ class Scheduler(ReadAhead):
         super().__init__(read_ahead, quantum_urls)
         self.recalls: set[int] = set()
         self.spaces_runs = True
-        self._unsure: set[int] = set()
-        self._unsure_since = 0.0
-        self._started = 0.0
         self._run_rows = run_rows
         self._growing: dict[int, ProviderWork] = {}
         self.ready = ready
@@ -105,6 +90,8 @@ class Scheduler(ReadAhead):
         self._idle: tuple[dict[int, ProviderWork], ...] = tuple({} for _ in range(PRIORITIES))
         self._fetching: tuple[dict[int, ProviderWork], ...] = tuple({} for _ in range(PRIORITIES))
         self._inactive = Inactive()
+        self.costs = Costs(self._active, self._inactive, delays, self.hosts)
+        self._turns = HostTurns(self.hosts, self._active, ready, delays, self._update, self._recall)
         self.withheld: dict[int, Waiting] = {}
         """Providers with work that may still be fetched from by order of an earlier queue manager."""
 
@@ -143,20 +130,11 @@ class Scheduler(ReadAhead):
             self._rewind(work, *START)
             self._update(work)
 
-    def begin(self, now: float) -> None:
-        """A new queue manager begins: delays that were too short to be saved may still last."""
-        self._started = now
-
     def let_go(self, now: float = 0.0) -> None:
         """Nothing is fetched from the providers that were withheld."""
         waiting, self.withheld = self.withheld, {}
-        # When their last fetches began is not known, except where an interval is known to last.
-        self._unsure = {pid for pid in waiting if not self.delays.is_due(pid)}
-        self._unsure_since = now
-        for regrouped in self.hosts.let_go(now):
-            self._regrouped(regrouped)
-        for group in self.hosts.groups:
-            self._pass_on(group)
+        self.costs.unsure(waiting, now)
+        self._turns.let_go(now)
         self._have_work(waiting.values())
 
     def _have_work(self, waiting: Iterable[Waiting]) -> None:
@@ -186,15 +164,12 @@ class Scheduler(ReadAhead):
         if pid in self.delays:
             self._inactive.waits(pid, psetid, priority)
         else:
-            self._queue_of(pid).add(pid, (psetid, 0), priority)
+            self._turns.queue_of(pid).add(pid, (psetid, 0), priority)
 
     def provider_changed(self, pid: int, limits: Limits, now: float) -> None:
         """The provider's limits were changed.  (What it does with its rows is read again with them.)"""
         self._inactive.learn(pid, limits)
-        self._queue_of(pid).set_priority(pid, limits.priority)
-        group = self.hosts.get(pid)
-        if group is not None and pid in group.waiting:
-            self._press(group, limits.priority)
+        self._turns.set_priority(pid, limits.priority)
         if pid in self.withheld:
             self.withheld[pid] = self.withheld[pid]._replace(priority=limits.priority)
         work = self._active.get(pid)
@@ -208,21 +183,20 @@ class Scheduler(ReadAhead):
 
     def roots_changed(self, provider: ProviderHosts) -> None:
         """The provider may be fetched from other hosts than before, or is watched no longer."""
+        self._turns.learn(provider)
         work = self._active.get(provider.pid)
-        busy = work is not None and work.busy > 0
-        self._regrouped(self.hosts.learn(provider, self.delays.now, busy=busy), but=provider.pid)
         if work is not None:
             self._update(work)
 
     def provider_removed(self, pid: int) -> None:
         """The provider and its queue are gone."""
-        self._leave_queue(pid)
+        self._turns.leave_queue(pid)
         self.delays.discard(pid)
         self._inactive.discard(pid)
         self.withheld.pop(pid, None)
         self.recalls.add(pid)
+        self._turns.removed(pid)
         work = self._active.get(pid)
-        self._regrouped(self.hosts.removed(pid, 0 if work is None else work.busy, self.delays.now), but=pid)
         if work is not None:
             self._drop(work)
 
@@ -247,18 +221,12 @@ class Scheduler(ReadAhead):
                     return  # else there is a run that can be recalled once its rows are here
             turn = ready.next()
             assert turn is not None
-            group = self.hosts.get(turn.pid)
             if turn.pid in self.delays:  # what came last from it is not paid for yet
                 self._inactive.delayed[turn.pid] = (turn.place, turn.priority)
-                if group is not None:
-                    self._pass_on(group)
-                continue
-            if group is not None and group.occupied:
-                self.hosts.wait(group, turn)
-                self._press(group, turn.priority)
-                continue
-            self._update(self._activate(turn.pid, turn.place, turn.priority))
-            places -= 1
+                self._turns.pass_on(turn.pid)
+            elif not self._turns.must_wait(turn):
+                self._update(self._activate(turn.pid, turn.place, turn.priority))
+                places -= 1
 
     def _last_queued(self, idle: dict[int, ProviderWork]) -> ProviderWork:
         newest_first = reversed(idle.values())
@@ -359,61 +327,39 @@ class Scheduler(ReadAhead):
             return False
         if self._may_have_to_yield(work) or self._queues[work.priority]:
             return False
-        self._renew_quantum(work)
+        work.renew_quantum()
         return True
-
-    def _renew_quantum(self, work: ProviderWork) -> None:
-        work.served = work.served_bytes = 0
-        work.express_done, work.express_count = False, len(work.express)
 
     def _take_rows(self, work: ProviderWork, most: int, now: float) -> bool:
         """Hand out some rows; False: there are none."""
         rows = work.rows_out = []
         most = min(most, max(1, self._quantum - work.served))
         bytes_left = self._quantum_bytes - work.served_bytes
-        if work.info is not None and work.info.limits.rate:
-            bytes_left = min(bytes_left, int(work.info.limits.rate * _PAID_SECONDS))
-        if work.info is not None and work.info.limits.interval:
-            most = min(most, max(1, int(_PAID_SECONDS / work.info.limits.interval))) if self.spaces_runs else 1
+        if work.info is not None:
+            most, bytes_left = paid_for(work.info.limits, most, bytes_left, self.spaces_runs)
         bytes_left -= work.expected_bytes
         if work.busy and bytes_left <= 0:
             return False
         while len(rows) < most:
-            row = self._take_row(work, now)
+            row = self._next_row(work)
             if row is None:
                 break
-            rows.append((row, work.start_by))
-            expected = work.expected[row.key] = expected_bytes(row)
-            work.expected_bytes += expected
+            if not self.hours.lets_row(work, row, now):
+                continue
+            expected = expected_bytes(row)
+            work.hand_out(row, expected)
             bytes_left -= expected
             if bytes_left <= 0:
                 break
-        work.busy += len(rows)
-        work.served += len(rows)
-        work.used = True
         self._update(work)
         return bool(rows)
-
-    def _take_row(self, work: ProviderWork, now: float) -> QueueRow | None:
-        taken, buffer, express = self._taken, work.buffer, work.express
-        while buffer or express:
-            # Only the full set that the cursor is in is passed.
-            passes = express and (not buffer or buffer[0].psetid == work.cursor[0])
-            row = (express if passes else buffer).popleft()
-            key = row.key
-            if key in taken:
-                continue  # its result came by another way while it was in the buffer
-            taken[key] = row.generation
-            if self.hours.lets_row(work, row, now):
-                return row
-        return None
 
     def running(self, pid: int, key: bytes, generation: int) -> None:
         """An earlier queue manager's order is still being fetched."""
         work = self._active.get(pid)
         if work is None:
             place, priority = self._inactive.delayed.pop(pid, (START, self._priority(pid)))
-            self._leave_queue(pid)
+            self._turns.leave_queue(pid)
             self.withheld.pop(pid, None)
             self.hosts.known(pid)
             work = self._activate(pid, place, priority)
@@ -422,7 +368,7 @@ class Scheduler(ReadAhead):
         self._taken[key] = generation
         self._update(work)
         if work.group is not None:
-            self._press(work.group, work.priority)
+            self._turns.press(work.group, work.priority)
 
     # Work comes back.
 
@@ -437,45 +383,14 @@ class Scheduler(ReadAhead):
         doubt = holds_provider(code)
         if not doubt:
             self.delays.reached(pid)
-        self.came(pid, wire_bytes, now, elapsed_seconds)
-        if self.hosts.leaving:
-            self._regrouped(self.hosts.answered(pid, now))
+        self.costs.came(pid, wire_bytes, now, elapsed_seconds)
+        self._turns.answered(pid, now)
         if work is None:
             return
         self._came_back(work, key)
         if doubt:
             work.doubt = key
         self._update(work)
-
-    def came(self, pid: int, wire_bytes: int, now: float, elapsed_seconds: float = 0.0) -> None:
-        """So much has travelled for this provider, in a fetch that has ended (also for a result that no order waits
-        for)."""
-        work = self._active.get(pid)
-        if work is None or work.group is not None:
-            self.hosts.began(pid, now - elapsed_seconds)
-        if work is None:
-            self._inactive.owes(pid, wire_bytes)
-            self._inactive.began(pid, now - elapsed_seconds)
-            return
-        work.served_bytes += wire_bytes
-        if work.info is None:
-            work.unpaid_bytes += wire_bytes
-            self._inactive.began(pid, now - elapsed_seconds)
-            return
-        limits = work.info.limits
-        if limits.rate:
-            self.delays.charge(pid, wire_bytes, limits.rate, now)
-        if limits.interval:
-            self.delays.began(pid, now - elapsed_seconds, limits.interval, now)
-
-    def owes(self, pid: int, seconds: float, now: float) -> None:
-        """A robot has handed back what must not begin for so long."""
-        work = self._active.get(pid)
-        if work is None or work.info is None:
-            self._inactive.began(pid, now)
-        elif work.info.limits.interval:
-            interval = work.info.limits.interval
-            self.delays.began(pid, now + seconds - interval, interval, now)
 
     def asked(self, pid: int, code: int, seconds: float, now: float) -> None:
         """The provider's web server has answered with this error, and asked to be left alone for so long."""
@@ -484,10 +399,6 @@ class Scheduler(ReadAhead):
         if work is not None:
             self._update(work)
 
-    def known(self, key: bytes, generation: int) -> None:
-        """A result for this row has come that no order waits for; do not hand the row out before it is recorded."""
-        self._taken.setdefault(key, generation)
-
     def lost(self, pid: int, key: bytes, psetid: int, seq: int, began: float = 0.0) -> None:
         """An order that was handed out will not come back: its row, at this place, is handed out again.
 
@@ -495,9 +406,8 @@ class Scheduler(ReadAhead):
         """
         self._taken.pop(key, None)
         if began:
-            self.came(pid, 0, began)
-        if self.hosts.leaving:
-            self._regrouped(self.hosts.answered(pid, self.delays.now))
+            self.costs.came(pid, 0, began)
+        self._turns.answered(pid, self.delays.now)
         work = self._active.get(pid)
         if work is not None:
             self._came_back(work, key)
@@ -548,7 +458,7 @@ class Scheduler(ReadAhead):
         if work is None:
             if pid not in self.withheld:
                 self._inactive.is_held(pid, self._priority(pid))
-            self._leave_queue(pid)
+            self._turns.leave_queue(pid)
             return
         # What it has in memory is read again after the delay.  An order of it that is still out keeps its record.
         self._rewind(work, *START)
@@ -559,33 +469,25 @@ class Scheduler(ReadAhead):
         self.delays.stepped(step, now)
         self._inactive.stepped(step)
         self.hosts.stepped(step)
-        self._started += step
-        self._unsure_since += step
+        self.costs.stepped(step)
 
     # Inside.
 
     def _came_back(self, work: ProviderWork, key: bytes) -> None:
         """One of its rows that were out."""
-        work.expected_bytes -= work.expected.pop(key, 0)
-        if work.busy:
-            work.busy -= 1
+        work.came_back(key)
         if not work.busy:
-            work.recalled = False
-            if self.hosts.later:
-                self._regrouped(self.hosts.free(work.pid, self.delays.now), but=work.pid)
+            self._turns.free(work.pid)
 
     def _priority(self, pid: int) -> int:
         """The provider's, as far as it is known; it is looked at again when rows of it are read."""
         if pid in self.withheld:
             return self.withheld[pid].priority
-        return self._inactive.priority(pid) or self._queue_of(pid).priority(pid)
+        return self._inactive.priority(pid) or self._turns.queue_of(pid).priority(pid)
 
     def _activate(self, pid: int, place: Place, priority: int) -> ProviderWork:
         work = self._active[pid] = ProviderWork(pid, place, priority)
-        group = work.group = self.hosts.get(pid)
-        if group is not None:
-            group.turns.add(pid)
-            group.waiting.discard(pid)
+        self._turns.begins(work)
         self._inactive.comes(work)
         return work
 
@@ -630,17 +532,14 @@ class Scheduler(ReadAhead):
         self._fetching[work.priority].pop(pid, None)
         self._growing.pop(pid, None)
         self._forget(work)
-        if work.group is not None:
-            work.group.turns.discard(pid)
-            self._pass_on(work.group)
+        self._turns.ends(work)
 
     def _informed(self, work: ProviderWork, info: FetchInfo) -> None:
         """What has to be known of the provider has come with its rows."""
         if info is work.info:
             return
         limits = info.limits
-        here = ProviderHosts(work.pid, info.hosts, info.watched)
-        self._regrouped(self.hosts.learn(here, self.delays.now, busy=work.busy > 0), but=work.pid)
+        self._turns.learn(ProviderHosts(work.pid, info.hosts, info.watched))
         self._inactive.learn(work.pid, limits)
         if limits.priority != work.priority:
             self._idle[work.priority].pop(work.pid, None)
@@ -651,26 +550,7 @@ class Scheduler(ReadAhead):
                 self._queues[work.priority].append(work)
         work.info = info
         work.open_since = work.open_until = 0.0
-        unpaid, work.unpaid_bytes = work.unpaid_bytes, 0
-        if unpaid and limits.rate:
-            self.delays.charge(work.pid, unpaid, limits.rate, self.delays.now)
-        began = self._inactive.take_began(work.pid)
-        if work.group is not None:
-            began = max(began, work.group.began)
-        if limits.interval:
-            self._may_have_begun(work.pid, began, limits.interval)
-
-    def _may_have_begun(self, pid: int, began: float, interval: float) -> None:
-        """Its interval is known now.
-
-        :param began: when its last fetch began, as far as that is known; 0: it is not.
-        """
-        if pid in self._unsure:
-            self._unsure.discard(pid)
-            began = max(began, self._unsure_since)
-        began = max(began, self._started - max(0.0, interval - SAVED_SECONDS))
-        if began + interval > self.delays.now:
-            self.delays.began(pid, began, interval, self.delays.now)
+        self.costs.limits_known(work, limits)
 
     def _update(self, work: ProviderWork) -> None:
         """Put a provider where it belongs, after anything has changed.  (Whether it may go on with its next row, or
@@ -697,15 +577,14 @@ class Scheduler(ReadAhead):
             if work.finished:
                 self._drop(work)
                 return
-            group = work.group
-            if group is not None and (group.contested or group.waiting.top > priority):
+            if work.group is not None and (work.group.contested or work.group.waiting.top > priority):
                 self._give_up(work)
                 return
             if work.served >= self._quantum or work.served_bytes >= self._quantum_bytes:
                 if self._may_have_to_yield(work):
                     self._give_up(work, self.ready.behind())
                     return
-                self._renew_quantum(work)
+                work.renew_quantum()
             self._blocked.discard(pid)
             self._idle[priority][pid] = work
             if work.has_rows and not work.queued:
@@ -719,49 +598,3 @@ class Scheduler(ReadAhead):
         if self.ready.waits(work.priority):
             return True
         return work.group is not None and work.group.waiting.waits(work.priority)
-
-    # Those that share a host.
-
-    def _queue_of(self, pid: int) -> ReadyQueue:
-        """Where it waits for its turn, or would."""
-        group = self.hosts.get(pid)
-        return self.ready if group is None or pid not in group.waiting else group.waiting
-
-    def _leave_queue(self, pid: int) -> None:
-        """It waits for its turn no longer."""
-        self.ready.discard(pid)
-        group = self.hosts.get(pid)
-        if group is not None:
-            group.waiting.discard(pid)
-            self._pass_on(group)
-
-    def _pass_on(self, group: HostGroup) -> None:
-        """If nobody of them has the turn, the next one that wants it waits among all others."""
-        if not group.occupied and (turn := group.waiting.next()) is not None:
-            self.ready.add(turn.pid, turn.place, turn.priority)
-
-    def _press(self, group: HostGroup, priority: int) -> None:
-        """Somebody of this priority wants the turn."""
-        for pid in list(group.turns):
-            work = self._active[pid]
-            if not work.busy:
-                self._update(work)
-            elif work.priority < priority and not work.recalled:
-                self._recall(work)
-
-    def _regrouped(self, regrouped: Regrouped | None, but: int = 0) -> None:
-        """
-        :param but: this one will be put where it belongs by the caller.
-        """
-        if regrouped is None:
-            return
-        works = [work for pid in regrouped.members if (work := self._active.get(pid)) is not None]
-        for work in works:
-            work.group = self.hosts.get(work.pid)
-            if work.group is not None:
-                work.group.turns.add(work.pid)
-        for turn in regrouped.waiting:
-            self.ready.add(turn.pid, turn.place, turn.priority)
-        for work in works:
-            if work.pid != but and not work.gone:
-                self._update(work)

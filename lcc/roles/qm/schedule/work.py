@@ -178,3 +178,25 @@ class ProviderWork:
     def finished(self) -> bool:
         """There is nothing left, neither here nor in the database."""
         return self.exhausted and not self.has_rows and self.reading is None
+
+    def hand_out(self, row: QueueRow, expected_bytes: int) -> None:
+        """A row goes out, with the others of ``rows_out``."""
+        self.rows_out.append((row, self.start_by))
+        self.expected[row.key] = expected_bytes
+        self.expected_bytes += expected_bytes
+        self.busy += 1
+        self.served += 1
+        self.used = True
+
+    def came_back(self, key: bytes) -> None:
+        """A row that was out is out no longer."""
+        self.expected_bytes -= self.expected.pop(key, 0)
+        if self.busy:
+            self.busy -= 1
+        if not self.busy:
+            self.recalled = False
+
+    def renew_quantum(self) -> None:
+        """It gets another quantum."""
+        self.served = self.served_bytes = 0
+        self.express_done, self.express_count = False, len(self.express)
