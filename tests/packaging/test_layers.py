@@ -21,7 +21,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "numbers": frozenset(),
     "model": frozenset({"errors", "numbers", "model"}),
     "config": GROUND,
-    "interfaces": GROUND,
+    "interfaces": GROUND | {"interfaces"},
     **{room: GROUND | {"interfaces", room} for room in MIDDLE},
     **{room: GROUND | MIDDLE | {"interfaces", room} for room in UPPER},
     # What command line tools share.

@@ -1,0 +1,204 @@
+"""Plugins of the spider: filters, what finds links, and what keeps pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from zope.interface import Attribute, Interface
+
+from lcc.model.candidates import Candidate, Facts, FilterRules
+from lcc.model.crawls import (
+    Crawl,
+    FoundUrl,
+    FrontierBatch,
+    HostRef,
+    KnownUrl,
+    ReadyHost,
+    SpiderClaim,
+    SpiderOrder,
+    SpiderStatus,
+    Telling,
+    ToldUrl,
+    Trap,
+    UrlAnswer,
+)
+from lcc.model.links import Page, PageLinks
+
+
+class ILinkExtractor(Interface):
+    """Finds the links of documents of some types: a ``twisted.plugin`` in ``lcc/spider/extractors/plugins``
+    (doc/spider.md).  It is called in a worker process with limits of memory and time."""
+
+    name: str = Attribute("Names it among all extractors.")
+    mimetypes: Collection[str] = Attribute("Those it reads: type/subtype, lower case.")
+
+    def extract(content: bytes, found: Any) -> None:
+        """Hand the links over in the order of the document.
+
+        :param content: the document, or its beginning.
+        :param found: knows what else there is to know of the page, and takes what is found:
+            :class:`lcc.spider.extractors.found.Found`.  It raises ``Full`` at its limits, which the caller expects.
+        """
+
+
+class IPageStore(Interface):
+    """Keeps what a spider has read: a ``twisted.plugin`` in ``lcc/spider/stores/plugins`` (doc/spider.md)."""
+
+    name: str = Attribute("Names it among all stores, in ``[spider] stores`` and in the frontier.")
+    summary: str = Attribute("A few words for people.")
+
+    def open(folder: Path, place: str, disk: Any, settings: Any) -> Any:
+        """An :class:`IOpenStore` that continues at this place: what was written behind it is taken back.
+
+        :param folder: its own; it exists.
+        :param place: as ``flush`` gave it and the frontier has it; empty: at the beginning.
+        :param disk: a :class:`lcc.storage.disk.file_system.Disk`.
+        :param settings: a :class:`lcc.model.links.StoreSettings`.
+        :raises OSError: it cannot be opened; may be tried again.
+        """
+
+
+class IOpenStore(Interface):
+    """An open store.  It is called in a thread, one call at a time; any OSError means that it is to be closed, and
+    opened again at the last place that the frontier has."""
+
+    def write(pages: Sequence[tuple[Page, PageLinks]]) -> None:
+        """Take pages with their links, in order.
+
+        :raises OSError: it cannot.
+        """
+
+    def flush() -> str:
+        """Bring all that was taken to the disk; gives the place behind it.
+
+        :raises OSError: it cannot.
+        """
+
+    def close() -> None:
+        """It is not needed any longer; what was not flushed may be lost."""
+
+
+class IFrontierRules(Interface):
+    """The rules of the frontier, used by its store (pure: :class:`lcc.domain.spider.rules.FrontierRules`)."""
+
+
+class IFrontier(Interface):
+    """The frontier of all crawls (:mod:`lcc.storage.spider.store`), written by spiders only.
+
+    Every method returns a Deferred that fails with StoreUnavailable if the database is unreachable (the caller
+    repeats the call), and with Busy once another spider has taken over the buckets of this one (:meth:`retire`), or a
+    newer one of its name has claimed them: then it begins again with :meth:`claim`.  All writes are made in one
+    thread, in the order of the calls; each may be repeated."""
+
+    def claim(name: str) -> Deferred[SpiderClaim]:
+        """Become the spider of this name; the former one of this name is fenced off, and its buckets are this one's.
+        To be called first."""
+
+    # Buckets: who reads and tells which hosts.
+
+    def spiders() -> Deferred[list[SpiderStatus]]:
+        """All spiders that have not ended, this one included."""
+
+    def beat() -> Deferred[None]:
+        """Show that this spider lives."""
+
+    def retire(run: int, beats: int) -> Deferred[bool]:
+        """Another spider is lost, as far as this one can see: its buckets are free from now on, and it is fenced off.
+
+        :param beats: as they were all the time; False: there are more by now, nothing is changed."""
+
+    def take_buckets(wanted: int) -> Deferred[dict[int, str]]:
+        """Take free buckets until this spider has so many; gives all that it has, with their tokens (empty: from the
+        beginning)."""
+
+    def give_buckets(buckets: Collection[int]) -> Deferred[None]:
+        """Let others have these."""
+
+    def end() -> Deferred[None]:
+        """This spider ends: its buckets are free."""
+
+    # Crawls.
+
+    def crawls() -> Deferred[list[Crawl]]:
+        """All of them."""
+
+    def open_orders(limit: int) -> Deferred[list[SpiderOrder]]:
+        """The next orders of operators, in the order in which they were given."""
+
+    def carry_out(order: SpiderOrder, starts: Sequence[FoundUrl], now: int) -> Deferred[None]:
+        """Carry out an order, unless another spider has; what it cannot do is answered with an error.
+
+        :param starts: the URLs of its ``starts`` that passed the filters, named by the crawl's rules."""
+
+    def refuse_order(order: SpiderOrder, why: str, now: int) -> Deferred[None]:
+        """Answer an order with an error, unless another spider has answered it."""
+
+    def remove_page() -> Deferred[bool]:
+        """Delete a bounded number of rows of a crawl that is being removed; False: there is none."""
+
+    # Reading.
+
+    def places() -> Deferred[dict[str, str]]:
+        """By name of a store: what the last batch said of it."""
+
+    def known(crawl: int, keys: Collection[bytes]) -> Deferred[dict[bytes, KnownUrl]]:
+        """Those of these URLs that the frontier has."""
+
+    def trap_counts(traps: Collection[Trap]) -> Deferred[dict[Trap, int]]:
+        """Counts above 0."""
+
+    def commit(batch: FrontierBatch, now: int) -> Deferred[None]:
+        """Save what was read, in one transaction, durable when the Deferred fires.
+
+        A page that was committed before counts no more, nor do its links; so pages may come again (after a crash,
+        or with a bucket of another spider).  New URLs and hosts above the crawl's limits are dropped, and counted."""
+
+    # Telling.
+
+    def ready_hosts(crawl: int, buckets: Collection[int], now: int, limit: int) -> Deferred[list[ReadyHost]]:
+        """Hosts with URLs to tell now and room in their windows, those that have waited longest first."""
+
+    def watched(watched: Sequence[tuple[HostRef, int]], now: int) -> Deferred[None]:
+        """The providers of hosts."""
+
+    def fail_host(host: HostRef, code: int, now: int) -> Deferred[None]:
+        """No provider was given for a host: it is parked, and tried again then.
+
+        :param code: of the error table."""
+
+    def tell(hosts: Sequence[HostRef], now: int) -> Deferred[list[Telling]]:
+        """Mark the next URLs of these hosts as told, as many as their windows take; gives the sets to be told, in
+        order.  What is never told after all (a crash) is found by :meth:`told_urls`."""
+
+    def told_hosts(crawl: int, buckets: Collection[int], now: int, limit: int) -> Deferred[list[ReadyHost]]:
+        """Hosts with URLs that were told ``told_wait`` seconds ago or earlier, and not asked for since."""
+
+    def told_urls(host: HostRef, before: int, limit: int) -> Deferred[list[ToldUrl]]:
+        """The URLs of a host that were told earliest, before this time, and have no answer."""
+
+    def answer(answers: Sequence[UrlAnswer], asked: Sequence[HostRef], now: int) -> Deferred[None]:
+        """What became of URLs that were told.  (What is cached and was not read yet is no answer: read it, and
+        :meth:`commit`.)
+
+        :param asked: hosts that need not be asked for again for a while."""
+
+
+class IUrlFilter(Interface):
+    """Decides which URLs enter a spider's frontier: a ``twisted.plugin`` in ``lcc/spider/filters/plugins``
+    (doc/spider.md)."""
+
+    name: str = Attribute("Names it among all filters; ``[spider] filters`` and the counts of crawls have it.")
+    summary: str = Attribute("A few words for people.")
+    needs_facts: bool = Attribute("It judges by what the frontier knows; without, candidates need no look-up.")
+
+    def build(rules: FilterRules) -> Callable[[Candidate, Facts], str | None]:
+        """The filter for one crawl: it returns why a candidate does not pass, or None.
+
+        It is called for each link, in the reactor's thread: it takes microseconds whatever the URL, and keeps
+        nothing of it.  Facts are empty if it needs none.
+
+        :raises ConfigError: the crawl's rules make no sense.
+        """
