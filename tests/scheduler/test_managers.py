@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from lcc.model.tasks import ManagerState, ManagerStatus
@@ -12,15 +9,6 @@ from lcc.protocols import jobs
 from lcc.storage.tasks.managers import managers
 from tests.scheduler.bench import Bench
 from tests.support.tasks import NOW
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    bench = Bench(tmp_path)
-    bench.start()
-    yield bench
-    bench.engine.stop()
-    bench.database.blocking.close()
 
 
 def shown(bench: Bench, name: str = "m") -> ManagerStatus:

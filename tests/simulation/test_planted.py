@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from .planted import BUGS, ROOT, Bug, find
+from .planted import BUGS
+from .planted.bug import Bug
+from .planted.finding import ROOT, find
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
@@ -16,6 +18,10 @@ def test_a_bug_fits_the_code(bug: Bug, tmp_path: Path) -> None:
     target.write_bytes((ROOT / bug.path).read_bytes())
     bug.plant(tmp_path)
     compile(target.read_text(encoding="utf-8"), bug.path, "exec")
+
+
+def test_names_differ() -> None:
+    assert len({bug.name for bug in BUGS}) == len(BUGS)
 
 
 def test_a_bug_is_found() -> None:

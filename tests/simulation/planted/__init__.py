@@ -1,0 +1,10 @@
+"""Bugs, planted one at a time into a copy of the LCC: a simulator that does not find them proves nothing."""
+
+from __future__ import annotations
+
+from .notifiers import NOTIFIERS
+from .robots import ROBOTS
+from .sets import SETS
+from .tasks import TASKS
+
+BUGS = [*SETS, *ROBOTS, *NOTIFIERS, *TASKS]

@@ -1,0 +1,171 @@
+"""Bugs in fetching: orders, leases, robots, content files, hours and intervals."""
+
+from __future__ import annotations
+
+from .bug import Bug
+
+ROBOTS = [
+    Bug(
+        "order-of-retries",
+        "hole 3: rows that are tried again are never due",
+        "lcc/roles/qm/maintenance/retries.py",
+        "if self._stepped or now >= min(self._next, self._noted):",
+        "if self._stepped and now < 0:",
+    ),
+    Bug(
+        "names-reused",
+        "hole 6: the name of a file is given to another one after a restart",
+        "lcc/services/botm.py",
+        "return DurableCounter(path, settings.names_block, environment.disk)",
+        "DurableCounter(path, settings.names_block, environment.disk)\n"
+        "            return DurableCounter(path.with_name('none' + environment.token()), 1, environment.disk)",
+    ),
+    Bug(
+        "length-off-by-one",
+        "P7: a robot says that a file has a byte more than it has",
+        "lcc/roles/bot/job.py",
+        "return answers.stored(self.fetch, fetched, sink.size_bytes,",
+        "return answers.stored(self.fetch, fetched, sink.size_bytes + 1,",
+    ),
+    Bug(
+        "row-lost-at-lease-end",
+        "P2: a row whose order was lost is not given out again",
+        "lcc/roles/qm/orders/dispatcher.py",
+        "        self._scheduler.lost(order.pid, order.key, *order.place, self._wall_clock())\n\n    def _forget",
+        "\n    def _forget",
+    ),
+    Bug(
+        "leases-forgotten",
+        "P6: a new queue manager does not wait for machines that may still be fetching",
+        "lcc/roles/qm/orders/leases.py",
+        "            if state.lease_until:\n",
+        "            if state.lease_until < 0:\n",
+    ),
+    Bug(
+        "running-not-told",
+        "P6: a BOT-M that connects again does not say what is running",
+        "lcc/roles/botm/engine.py",
+        "            link.say(Running(fetch.id, fetch.pid, fetch.key, fetch.generation, left))\n",
+        "",
+    ),
+    Bug(
+        "connection-unnamed",
+        "P6: what is said to a machine behind a central BOT-M is for whichever connection of it there is",
+        "lcc/roles/qm/peers/central.py",
+        "addressed(message, self.hello.machine, self.hello.session)",
+        "addressed(message, self.hello.machine)",
+    ),
+    Bug(
+        "dead-robot-at-once",
+        "P6: a lost robot's fetches go to others at once",
+        "lcc/roles/botm/dispatcher.py",
+        "        if robot.left and runs:\n            self._release_soon(runs)\n        elif runs:\n"
+        "            self._held_back.setdefault(robot.run, []).extend(runs)\n",
+        "        if runs:\n            self._release(runs)\n",
+    ),
+    Bug(
+        "reset-is-death",
+        "P6: a robot whose connection was reset counts as dead",
+        "lcc/roles/botm/robots.py",
+        "        return reason.check(ConnectionDone) is not None\n",
+        "        return reason.check(ConnectionAborted) is None\n",
+    ),
+    Bug(
+        "run-to-two-robots",
+        "P6: what is appended to a run that a robot has goes to any robot",
+        "lcc/roles/botm/dispatcher.py",
+        "                self._give(run, run.robot)\n",
+        "                self._give(run, self.pool.choose(run.pid + 1))\n",
+    ),
+    Bug(
+        "run-side-by-side",
+        "P6: a robot begins the next fetch of a run while one is going on",
+        "lcc/roles/bot/engine.py",
+        "while run.job is None and run.call is None:",
+        "while run.call is None:",
+    ),
+    Bug(
+        "run-freed-by-one",
+        "P6: a provider is free when the first order of its run is answered",
+        "lcc/roles/qm/schedule/work.py",
+        "        if self.busy:\n            self.busy -= 1\n",
+        "        if self.busy:\n            self.busy = 0\n",
+    ),
+    Bug(
+        "handed-back-is-lost",
+        "P2: a row that is handed back is not given out again",
+        "lcc/roles/qm/orders/dispatcher.py",
+        "    self._scheduler.lost(order.pid, order.key, *order.place)\n        self._recorder",
+        "    self._scheduler.finished(order.pid, order.key, 0, 0, self._wall_clock())\n        self._recorder",
+    ),
+    Bug(
+        "content-folder-not-synced",
+        "P7: the content folder is not on the disk when files, and the counter that tells of their loss, are in it",
+        "lcc/storage/disk/content_folder.py",
+        "make_folder_durably(attempts, self._disk, _FOLDER_MODE)",
+        "self._disk.make_folder(attempts, _FOLDER_MODE)",
+    ),
+    Bug(
+        "current-file-removed",
+        "P7: a result that comes twice removes its own file",
+        "lcc/storage/queue/result_rows.py",
+        "        elif is_current(cached, result):\n            return\n        self.write.delete_file",
+        "        self.write.delete_file",
+    ),
+    Bug(
+        "not-verified",
+        "P7: after a power cut nothing is verified",
+        "lcc/storage/disk/content_sync.py",
+        "    if same_boot:\n        return before",
+        "    if before.state == RUNNING:\n        return SyncMark(names_upto, RUNNING, boot)",
+    ),
+    Bug(
+        "mark-before-sync",
+        "P7: files count as synced that are not",
+        "lcc/storage/disk/content_sync.py",
+        "        self._sync_all()\n        if self._mark.state == RUNNING and upto > self._mark.upto:",
+        "        if self._mark.state == RUNNING and upto > self._mark.upto:",
+    ),
+    Bug(
+        "short-body",
+        "P7: a body that ends early is taken as whole",
+        "lcc/fetchers/http_protocol.py",
+        "            whole = self._until_close and not self._in_head and reason.check(ConnectionDone)",
+        "            whole = not self._in_head and reason.check(ConnectionDone)",
+    ),
+    Bug(
+        "error-lost",
+        "P8: a final error is not kept for the provider",
+        "lcc/storage/queue/record.py",
+        "            work.failed(row, result.code, result.detail)\n            if outcome is Outcome.DELETE",
+        "            if outcome is Outcome.DELETE",
+    ),
+    Bug(
+        "slot-off-by-one",
+        "P11: a provider's hours open a slot too early",
+        "lcc/domain/timeslots.py",
+        "return since, end, number % self.slots",
+        "return since, end, (number + 1) % self.slots",
+    ),
+    Bug(
+        "interval-not-kept-in-a-run",
+        "P11: a robot does not wait between two fetches of a run",
+        "lcc/roles/bot/run.py",
+        "if fetch.interval_ms:",
+        "if False:",
+    ),
+    Bug(
+        "interval-forgotten-at-a-loss",
+        "P11: the interval of a fetch whose order was lost is forgotten",
+        "lcc/roles/qm/schedule/scheduler.py",
+        "        if began:\n            self.costs.came(pid, 0, began)\n",
+        "",
+    ),
+    Bug(
+        "interval-of-a-lost-robot",
+        "P11: the run of a lost robot goes to another one at once",
+        "lcc/roles/botm/dispatcher.py",
+        "run.may_have_begun(self._clock.seconds())",
+        "pass",
+    ),
+]
