@@ -13,12 +13,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MIDDLE = frozenset({"domain", "protocols", "storage", "fetchers", "transport"})
 UPPER = frozenset({"roles", "provider", "client", "insight", "console", "metrics", "feeds", "spider"})
-GROUND = frozenset({"model", "errors", "numbers", "config"})
+GROUND = frozenset({"model", "errors", "numbers", "config", "plugins"})
 
 ALLOWED: dict[str, frozenset[str]] = {
     "": frozenset(),
     "errors": frozenset(),
     "numbers": frozenset(),
+    "plugins": frozenset({"errors"}),
     "model": frozenset({"errors", "numbers", "model"}),
     "config": GROUND,
     "interfaces": GROUND | {"interfaces"},

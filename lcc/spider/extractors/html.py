@@ -1,0 +1,231 @@
+"""Links of HTML and XHTML, by lxml's target parser: no tree, so that no markup can make it slow or large."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from lxml import etree
+from twisted.plugin import IPlugin
+from zope.interface import implementer
+
+from lcc.interfaces import ILinkExtractor
+from lcc.spider.extractors.found import Found
+
+PIECE_BYTES = 1 << 16
+"""An exception in a target takes effect only behind the piece that is fed."""
+_HEAD_BYTES = 1024
+_META_CHARSET = re.compile(rb"""<meta[^>]{0,400}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{1,80})""", re.IGNORECASE)
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf_7"})
+"""Codecs of Python that are none, or whose time grows with the square of the length."""
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_REFRESH = re.compile(
+    r"""[\s]*[0-9.]*[\s;,]*(?:url[\s]*=[\s]*)?(?:"([^"]*)|'([^']*)|(.*))""", re.IGNORECASE | re.DOTALL
+).match
+_CONTENT_CHARS_MAX = 8192
+"""Of a ``<meta>``."""
+_NO_DOCUMENTS = frozenset({"preconnect", "dns-prefetch"})
+"""What ``<link>`` may name that is a host."""
+
+Attributes = Mapping[Any, Any]
+
+
+@implementer(IPlugin, ILinkExtractor)
+class HtmlExtractor:
+    """Finds ``a``, ``area``, ``frame``, ``iframe``, ``link``, ``img``, ``source`` and the refresh of ``meta``."""
+
+    name = "html"
+    mimetypes = ("text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml")
+
+    def extract(self, content: bytes, found: Found) -> None:
+        """As :meth:`lcc.interfaces.ILinkExtractor.extract`."""
+        text, found.encoding = in_utf8(content, found.document.charset)
+        target = _Target(found)
+        parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True)
+        try:
+            if len(text) <= PIECE_BYTES:
+                parser.feed(text)
+            else:
+                for start in range(0, len(text), PIECE_BYTES):
+                    parser.feed(text[start : start + PIECE_BYTES])
+            if text and not text.isspace():
+                parser.close()
+        except etree.XMLSyntaxError:
+            pass  # nothing in it; or it ends where lxml gives up: what was read is kept
+        target.end("a")
+
+
+def in_utf8(content: bytes, charset: str) -> tuple[bytes, str]:
+    """HTML in UTF-8, and the encoding it had, as browsers find out: its mark, the header, ``<meta>``, UTF-8 if it is
+    that, Windows-1252.  Wide encodings are believed only of what has NULs."""
+    marked = next((each for each in _MARKS if content.startswith(each[0])), None)
+    if marked is not None:
+        content, name = content[len(marked[0]) :], marked[1]
+    else:
+        wide = b"\0" in content[:_HEAD_BYTES]
+        name = _codec(charset)
+        if name.startswith(("utf-16", "utf-32")) != wide:
+            name = _wide(content) if wide else ""
+        if not name and (match := _META_CHARSET.search(content, 0, _HEAD_BYTES)):
+            name = _codec(match[1].decode("ascii"))
+            if name.startswith(("utf-16", "utf-32")):
+                name = "utf-8"  # it was read byte by byte
+    if name in ("", "utf-8"):
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            return _without_nul(content.decode(name or "cp1252", "replace")), name or "cp1252"
+        return (content.replace(b"\0", b"") if b"\0" in content else content), "utf-8"
+    encoding = "utf-8" if name.startswith(("utf-16", "utf-32")) else name
+    return _without_nul(content.decode(name, "replace")), encoding
+
+
+def _without_nul(text: str) -> bytes:
+    return text.replace("\0", "").encode("utf-8", "replace")
+
+
+def _wide(content: bytes) -> str:
+    head = content[:4]
+    if head[:1] == b"\0" != head[1:2]:
+        return "utf-16-be"
+    return "utf-16-le" if head[1:2] == b"\0" else ""
+
+
+def _codec(name: str) -> str:
+    """Python's name of this encoding of text; empty: there is none."""
+    if not name:
+        return ""
+    try:
+        info = codecs.lookup(name)
+    except (LookupError, ValueError):
+        return ""
+    found = info.name
+    if found in ("iso8859-1", "ascii"):
+        return "cp1252"  # a superset that is meant by the name of the subset
+    if found == "gb2312":
+        return "gb18030"
+    return "" if found.replace("-", "_") in _NO_CHARSETS or not getattr(info, "_is_text_encoding", True) else found
+
+
+class _Target:
+    """Hands links to ``found``.
+
+    The text of an ``<a>`` is collected until it ends, another begins, or there is enough of it.
+    """
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._link = found.link
+        self._enough = 4 * found.limits.text_chars
+        self._href: str | None = None
+        self._rel = self._title = ""
+        self._text: list[str] = []
+        self._chars = 0
+
+    def start(self, tag: Any, attrib: Attributes) -> None:
+        handler = _HANDLERS.get(tag)
+        if handler is not None:
+            handler(self, attrib)
+
+    def end(self, tag: Any) -> None:
+        if tag == "a" and self._href is not None:
+            href, self._href = self._href, None
+            self._link(href, "".join(self._text) or self._title, self._rel)
+
+    def data(self, data: Any) -> None:
+        if self._href is not None and self._chars < self._enough:
+            self._chars += len(data)
+            self._text.append(data[: self._enough])
+
+    def comment(self, text: Any) -> None:
+        """No links in comments."""
+
+    def close(self) -> None:
+        return None
+
+    def _a(self, attrib: Attributes) -> None:
+        if self._href is not None:
+            self.end("a")
+        self._href = attrib.get("href")
+        if self._href is not None:
+            self._rel = attrib.get("rel") or ""
+            self._title = attrib.get("title") or ""
+            self._text = []
+            self._chars = 0
+
+    def _area(self, attrib: Attributes) -> None:
+        self._named("area", attrib.get("href"), attrib, "alt")
+
+    def _frame(self, attrib: Attributes) -> None:
+        self._named("frame", attrib.get("src"), attrib, "title")
+
+    def _iframe(self, attrib: Attributes) -> None:
+        self._named("iframe", attrib.get("src"), attrib, "title")
+
+    def _of_head(self, attrib: Attributes) -> None:
+        rel = attrib.get("rel") or ""
+        if rel.strip().lower() not in _NO_DOCUMENTS:
+            self._named("link", attrib.get("href"), attrib, "title")
+
+    def _img(self, attrib: Attributes) -> None:
+        alt = attrib.get("alt")
+        if alt and self._href is not None:
+            self.data(f" {alt} ")
+        self._named("img", attrib.get("src"), attrib, "alt")
+        self._set_of("img", attrib)
+
+    def _source(self, attrib: Attributes) -> None:
+        self._named("source", attrib.get("src"), attrib, "title")
+        self._set_of("source", attrib)
+
+    def _base(self, attrib: Attributes) -> None:
+        if attrib.get("href"):
+            self._found.base(attrib["href"])
+
+    def _meta(self, attrib: Attributes) -> None:
+        content = attrib.get("content") or ""
+        if (attrib.get("name") or "").strip().lower() == "robots":
+            self._found.robots(content)
+        elif (attrib.get("http-equiv") or "").strip().lower() == "refresh":
+            match = _REFRESH(content[:_CONTENT_CHARS_MAX])
+            target = (match[1] or match[2] or match[3] or "").strip() if match else ""
+            if target:
+                self._link(target, "", "", "meta")
+
+    def _named(self, element: str, reference: str | None, attrib: Attributes, text: str) -> None:
+        if reference:
+            self._link(reference, attrib.get(text) or "", attrib.get("rel") or "", element)
+
+    def _set_of(self, element: str, attrib: Attributes) -> None:
+        candidates = attrib.get("srcset")
+        if candidates:
+            text = attrib.get("alt") or ""
+            for reference in image_candidates(candidates):
+                self._link(reference, text, "", element)
+
+
+_HANDLERS: dict[str, Callable[[_Target, Attributes], None]] = {
+    "a": _Target._a,
+    "area": _Target._area,
+    "base": _Target._base,
+    "frame": _Target._frame,
+    "iframe": _Target._iframe,
+    "img": _Target._img,
+    "link": _Target._of_head,
+    "meta": _Target._meta,
+    "source": _Target._source,
+}
+
+_CANDIDATE = re.compile(r"[\s,]*([^\s,]\S*)[^,]*")
+
+
+def image_candidates(srcset: str) -> Iterator[str]:
+    """The references of a ``srcset`` (HTML, 4.8.4.2.1): each up to white space; commas at its end are none of it."""
+    at = 0
+    while match := _CANDIDATE.match(srcset, at):
+        reference = match[1].rstrip(",")
+        if reference:
+            yield reference
+        at = match.end(1) if match[1].endswith(",") else match.end()
