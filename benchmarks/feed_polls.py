@@ -43,8 +43,8 @@ from lcc.domain.keys import url_key
 from lcc.model.tasks import JobSpec, Task, When
 from lcc.protocols.cp_uns_client import init
 from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.place import place_of
 from lcc.storage.database.transactions import Txn
-from lcc.storage.tasks.place import place_of_tasks
 from lcc.storage.tasks.rows import TASKS, task_values
 from lcc.testing.mariadb import PrivateMariaDb
 
@@ -76,7 +76,7 @@ class Site:
         self._server = server
         self.lcc.add_providers(self.roots)
         note_chores_done(url, self.lcc.home)
-        place = place_of_tasks(load_config(self.lcc.config))
+        place = place_of(load_config(self.lcc.config), TASKS)
         self._tasks = BlockingDatabase(place.url, place.home, DatabaseConfig(), random=Random(), series=place.series)
         self._tasks.write(self._add_tasks)
         self.lcc.start()

@@ -26,8 +26,8 @@ from lcc.model.shellwords import shell_command
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.dialects import SqliteDialect, dialect_for
 from lcc.storage.database.migrations import MAIN, SchemaError
+from lcc.storage.database.place import Place
 from lcc.storage.providers.providers import get_provider
-from lcc.storage.tasks.place import Place
 
 SEE_PROVIDERS = "lcc-admin provider list shows all providers"
 NAME_ONE = "give an existing file, or create this one: lcc-admin"

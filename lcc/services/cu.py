@@ -21,9 +21,9 @@ from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import DatabaseService
-from lcc.storage.database.migrations import MAIN
+from lcc.storage.database.migrations import MAIN, TASKS
+from lcc.storage.database.place import place_of
 from lcc.storage.database.probe import DatabaseProbe
-from lcc.storage.tasks.place import place_of_tasks
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.transport.wires import certificate_files, endpoint
@@ -72,7 +72,7 @@ def build(config: Config, environment: Environment) -> RoleService:
     )
     # One request at a time for each connection; the rest is room for requests whose clients are gone.
     questions = Questions(database, QUESTIONS_PER_CONNECTION * settings.connections_max)
-    place = place_of_tasks(config)
+    place = place_of(config, TASKS)
     tables, tasks = None, questions
     if place.series != MAIN:
         # A file of their own.

@@ -25,10 +25,10 @@ from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
-from lcc.storage.database.migrations import MAIN
+from lcc.storage.database.migrations import MAIN, TASKS
+from lcc.storage.database.place import place_of
 from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.tasks.items import ItemStore
-from lcc.storage.tasks.place import place_of_tasks
 from lcc.storage.tasks.store import TaskStore
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService, RetryPolicy, link_service
@@ -102,7 +102,7 @@ def build_store(config: Config, database: Database) -> TaskStore:
 def build(config: Config, environment: Environment) -> RoleService:
     """The scheduler's services; started in this order, stopped in reverse."""
     settings, reactor = config.scheduler, environment.reactor
-    place = place_of_tasks(config)
+    place = place_of(config, TASKS)
     database = environment.database(
         place.url, place.home, reactor, config.database, random=environment.chance, series=place.series
     )

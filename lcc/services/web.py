@@ -23,8 +23,8 @@ from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
-from lcc.storage.database.migrations import MAIN
-from lcc.storage.tasks.place import place_of_tasks
+from lcc.storage.database.migrations import MAIN, TASKS
+from lcc.storage.database.place import place_of
 from lcc.transport.certificates import Credentials
 from lcc.transport.http_client import HttpClient, is_address
 from lcc.transport.links import PortService
@@ -88,7 +88,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         )
 
     database = opened(config.database.url, config.home, MAIN)
-    place = place_of_tasks(config)
+    place = place_of(config, TASKS)
     # A file of their own, or tables among the others.
     tasks = opened(*place) if place.series != MAIN else database
     monitor = Monitor(

@@ -23,9 +23,10 @@ from lcc.domain.items import ItemRules, choose_policy, identify
 from lcc.domain.task_rules import TaskRules
 from lcc.model.feeds import FeedInfo, FeedItem
 from lcc.model.items import as_json, feed_object, item_object
+from lcc.storage.database.migrations import TASKS
+from lcc.storage.database.place import place_of
 from lcc.storage.providers.providers import get_provider, list_providers
 from lcc.storage.tasks.items import ItemStore
-from lcc.storage.tasks.place import place_of_tasks
 from lcc.storage.tasks.store import TaskStore
 from tests.support.admin import Lcc
 from tests.support.databases import DirectDatabase, result_of
@@ -35,7 +36,7 @@ URL = "http://www.example.org/feed.xml"
 
 
 def tasks_of(lcc: Lcc) -> DirectDatabase:
-    place = place_of_tasks(load_config(lcc.config_path))
+    place = place_of(load_config(lcc.config_path), TASKS)
     return DirectDatabase(place.url, place.home, place.series)
 
 

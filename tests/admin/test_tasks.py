@@ -14,7 +14,8 @@ from lcc.admin.cli import main
 from lcc.admin.tasks import orders as task_orders
 from lcc.config import load_config
 from lcc.model.tasks import Effects, JobState, LogRow, ManagerStatus
-from lcc.storage.tasks.place import place_of_tasks
+from lcc.storage.database.migrations import TASKS
+from lcc.storage.database.place import place_of
 from tests.support.admin import Lcc
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.tasks import NOW, Tasks
@@ -23,7 +24,7 @@ from tests.support.tasks import NOW, Tasks
 @contextmanager
 def scheduler(lcc: Lcc, monkeypatch: Any) -> Iterator[Tasks]:
     """Carries orders out whenever a command waits for its answer."""
-    place = place_of_tasks(load_config(lcc.config_path))
+    place = place_of(load_config(lcc.config_path), TASKS)
     database = DirectDatabase(place.url, place.home, place.series)
     tasks = Tasks(database)
     answer = task_orders.answer

@@ -136,9 +136,9 @@ class Bench(World):
         return number
 
     def order(self, kind: str, target: int = 0, **body: Any) -> int:
-        from lcc.storage.tasks.orders import give_order
+        from lcc.storage.tasks.orders import ORDERS
 
-        return self.database.now(give_order, kind, target, body, int(self.now()))
+        return self.database.now(ORDERS.give, kind, target, body, int(self.now()))
 
     def pass_time(self, seconds: float, step: float = 1.0, silent: bool = False) -> None:
         """Time goes by; managers that are connected are heard."""

@@ -22,8 +22,8 @@ from lcc.roles.peer import PeerFactory
 from lcc.services import all_roles, scheduler
 from lcc.services.environment import real_environment
 from lcc.storage.database.migrations import MAIN, TASKS
+from lcc.storage.database.place import place_of
 from lcc.storage.tasks.orders import order_task
-from lcc.storage.tasks.place import place_of_tasks
 from lcc.storage.tasks.views import get_task
 from tests.support.databases import Backend, DirectDatabase
 from tests.support.roles.robots import FakePeer
@@ -39,9 +39,9 @@ async def until(condition: Any) -> None:
 
 
 def test_where_its_tables_are(tmp_path: Path) -> None:
-    place = place_of_tasks(config_of(tmp_path))
+    place = place_of(config_of(tmp_path), TASKS)
     assert (place.url, place.series) == (f"sqlite:{tmp_path}/tasks.sqlite", TASKS)
-    assert place_of_tasks(config_of(tmp_path, "mysql://a:b@localhost/c")).series == MAIN
+    assert place_of(config_of(tmp_path, "mysql://a:b@localhost/c"), TASKS).series == MAIN
 
 
 def test_it_is_one_of_all_roles(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_it_is_one_of_all_roles(tmp_path: Path) -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_task_from_the_order_to_its_end(backend: Backend) -> None:
     config = config_of(backend.home, backend.url)
-    place = place_of_tasks(config)
+    place = place_of(config, TASKS)
     tables = DirectDatabase(place.url, place.home, place.series)
     number, _ = tables.now(order_task, Task(0, JobSpec(command="true"), When(every_seconds=3600)), 1)
     role = scheduler.build(config, real_environment(reactor))

@@ -159,7 +159,7 @@ class TaskWorld:
 
     def order(self, kind: str, target: int, **body: Any) -> None:
         """The operator gives an order."""
-        self._order(orders.give_order, kind, target, body, int(self.timeline.now))
+        self._order(orders.ORDERS.give, kind, target, body, int(self.timeline.now))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """From the scheduler's tables as they are now."""

@@ -26,7 +26,7 @@ from lcc.model.tasks import (
 )
 from lcc.storage.database.migrations import MAIN, TASKS
 from lcc.storage.tasks.endings import Ended
-from lcc.storage.tasks.orders import CarriedOut, give_order, order_answer, order_task
+from lcc.storage.tasks.orders import ORDERS, CarriedOut, order_task
 from lcc.storage.tasks.robots import robots_known
 from lcc.storage.tasks.store import TaskStore
 from lcc.storage.tasks.views import get_job, get_task, job_log
@@ -85,12 +85,12 @@ class Tasks:
 
     def order(self, kind: str, target: int = 0, now: int = NOW, **body: Any) -> dict[str, Any]:
         """Give an order; its answer."""
-        number = self.database.now(give_order, kind, target, body, now)
+        number = self.database.now(ORDERS.give, kind, target, body, now)
         self.carry_out(now)
         return self.answer(number)
 
     def answer(self, number: int) -> dict[str, Any]:
-        answer = self.database.blocking.interact(order_answer, number)
+        answer = self.database.blocking.interact(ORDERS.answer, number)
         assert answer is not None
         return answer
 

@@ -11,10 +11,11 @@ from twisted.internet.threads import deferToThread
 
 from lcc.model.tasks import Effects, JobSpec, JobState, KindLimits, LogRow, ManagerStatus
 from lcc.roles.web.pages import feeds, jobs, tasks
+from lcc.storage.database.migrations import TASKS
+from lcc.storage.database.place import place_of
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.feed_views import feed_named
 from lcc.storage.tasks.figures import task_figures
-from lcc.storage.tasks.place import place_of_tasks
 from lcc.storage.tasks.views import failing_tasks, jobs_page, statistics, tasks_page
 from tests.support.browser import Browser, Reply
 from tests.support.databases import DirectDatabase, result_of
@@ -31,7 +32,7 @@ TURNED = "\u202egpj.exe"
 @pytest.fixture
 def scheduled(watch: Watch) -> Tasks:
     """The tables of tasks of this monitor, and who carries out its orders."""
-    return Tasks(DirectDatabase(*place_of_tasks(watch.config)))
+    return Tasks(DirectDatabase(*place_of(watch.config, TASKS)))
 
 
 def now_of(watch: Watch) -> int:

@@ -21,12 +21,13 @@ from lcc.insight.disks import database_disk
 from lcc.insight.qm_state import Live, delay_text, read_live
 from lcc.insight.task_words import scheduler_lines
 from lcc.model import Delay
+from lcc.storage.database.migrations import TASKS
+from lcc.storage.database.place import place_of
 from lcc.storage.database.transactions import Txn
 from lcc.storage.disk.file_system import DISK
 from lcc.storage.disk.spool import spool_room
 from lcc.storage.queue.saved_state import saved_state
 from lcc.storage.tasks.figures import TaskFigures, task_figures
-from lcc.storage.tasks.place import place_of_tasks
 from lcc.storage.views.inspect import delays
 from lcc.storage.views.overview import Overview, overview
 
@@ -63,7 +64,7 @@ def status_command(admin: Admin, as_json: bool, watch: bool, every: float) -> No
 
 
 def _tasks(admin: Admin) -> TaskFigures:
-    if not place_of_tasks(admin.config).is_there():
+    if not place_of(admin.config, TASKS).is_there():
         return TaskFigures()
     with tasks_database(admin, patient=False) as database:
         return database.interact(task_figures, admin.now())

@@ -14,8 +14,9 @@ from lcc.admin.context import Admin
 from lcc.commands.errors import Failed
 from lcc.commands.watch import clean
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.tasks.orders import give_order, order_answer
-from lcc.storage.tasks.place import place_of_tasks
+from lcc.storage.database.migrations import TASKS
+from lcc.storage.database.place import place_of
+from lcc.storage.tasks.orders import ORDERS
 
 T = TypeVar("T")
 
@@ -33,7 +34,7 @@ def tasks_database(admin: Admin, *, patient: bool = True) -> Iterator[BlockingDa
 
     :raises Failed: they cannot be reached or used.
     """
-    with admin.database_at(place_of_tasks(admin.config), patient=patient) as database:
+    with admin.database_at(place_of(admin.config, TASKS), patient=patient) as database:
         yield database
 
 
@@ -49,7 +50,7 @@ def offered(ctx: click.Context, read: Callable[[BlockingDatabase], list[T]]) -> 
 
 def order(database: BlockingDatabase, kind: str, target: int, body: Mapping[str, Any], now: int) -> int:
     """Give an order; returns its number."""
-    return database.write(give_order, kind, target, body, now)
+    return database.write(ORDERS.give, kind, target, body, now)
 
 
 def answer(
@@ -60,7 +61,7 @@ def answer(
     :raises Failed: it could not be carried out.
     """
     for _ in range(round(_WAIT_SECONDS / _STEP_SECONDS)):
-        found = database.interact(order_answer, number)
+        found = database.interact(ORDERS.answer, number)
         if found is not None:
             if "error" in found:
                 raise Failed(str(found["error"]), "correct it, then try again")

@@ -2,7 +2,7 @@
 
 Several processes may start at the same time; a schema newer than this program is refused.  The table ``meta`` keeps
 the number of the last change applied, under the name of the series (``schema``; SQLite's order numbers, in a file of
-their own, are the series ``connections``, its tasks the series ``tasks``).
+their own, are the series ``connections``, its tasks the series ``tasks``, its crawls the series ``spider``).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from lcc.storage.database.transactions import Txn
 MAIN = "schema"
 CONNECTIONS = "connections"
 TASKS = "tasks"
+SPIDER = "spider"
 
 _FILE = re.compile(r"(?:(?P<series>[a-z]+)_)?(?P<number>\d{3})_(?P<name>[a-z_]+)\.(?P<dialect>[a-z]+)\.sql")
 _CREATE_META = {
@@ -143,7 +144,7 @@ def _locked_migrate(
         # On SQLite all changes are one transaction, that of the lock.
         _apply(change, doer, lambda: None if worker is lock else dialect.commit(worker))
     holder.execute("UPDATE meta SET value = ? WHERE name = ?", [str(len(changes)), series])
-    if series in (MAIN, TASKS) and holder.one("SELECT value FROM meta WHERE name = 'epoch'") is None:
+    if series != CONNECTIONS and holder.one("SELECT value FROM meta WHERE name = 'epoch'") is None:
         holder.insert("meta", ["name", "value"], [("epoch", new_epoch)])
     holder.close()
     dialect.commit(lock)

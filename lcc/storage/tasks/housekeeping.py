@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lcc.storage.tasks.orders import ORDERS
 from lcc.storage.tasks.write import DAY_SECONDS, TaskWrite
 
 PAGE_ROWS = 500
@@ -17,12 +18,10 @@ def purge_page(write: TaskWrite, jobs_kept_seconds: int, statistics_kept_days: i
     jobs = [number for (number,) in txn.query(sql, [write.now - jobs_kept_seconds, PAGE_ROWS])]
     txn.execute_in("DELETE FROM joblogs WHERE job IN ({in})", jobs)
     txn.execute_in("DELETE FROM jobs WHERE id IN ({in})", jobs)
-    sql = "SELECT id FROM taskorders WHERE done_time <= ? ORDER BY done_time, id LIMIT ?"
-    orders = [number for (number,) in txn.query(sql, [write.now - _ORDERS_KEPT_SECONDS, PAGE_ROWS])]
-    txn.execute_in("DELETE FROM taskorders WHERE id IN ({in})", orders)
+    orders = ORDERS.purge(txn, write.now - _ORDERS_KEPT_SECONDS, PAGE_ROWS)
     _drop_hints(write)
     txn.execute("DELETE FROM jobsdone WHERE day < ?", [write.now // DAY_SECONDS - statistics_kept_days])
-    return len(jobs) == PAGE_ROWS or len(orders) == PAGE_ROWS
+    return len(jobs) == PAGE_ROWS or orders == PAGE_ROWS
 
 
 def _drop_hints(write: TaskWrite) -> None:

@@ -6,18 +6,12 @@ import attrs
 
 from lcc.interfaces import ITaskRules
 from lcc.model.tasks import Task, TaskState
-from lcc.storage.database.locked_counter import locked_counter
+from lcc.storage.database.locked_counter import draw
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.rows import TASKS, is_polled, task_values
 from lcc.storage.tasks.write import TaskWrite
 
 TASK_IDS = "task_id"
-
-
-def draw(txn: Txn, name: str) -> int:
-    number = locked_counter(txn, name) + 1
-    txn.execute("UPDATE meta SET value = ? WHERE name = ?", [str(number), name])
-    return number
 
 
 def insert_task(write: TaskWrite, rules: ITaskRules, task: Task) -> None:

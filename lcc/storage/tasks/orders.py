@@ -25,10 +25,12 @@ from lcc.model.tasks import (
     TaskState,
     When,
 )
+from lcc.storage.database.answered_orders import AnsweredOrders
+from lcc.storage.database.locked_counter import draw
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.endings import END_LEVEL, end_attempt, end_waiting
-from lcc.storage.tasks.new_tasks import TASK_IDS, draw, insert_task
+from lcc.storage.tasks.new_tasks import TASK_IDS, insert_task
 from lcc.storage.tasks.robots import remove_task
 from lcc.storage.tasks.rows import JOBS, TASKS, is_open, is_polled, job_of, task_of, task_values
 from lcc.storage.tasks.write import TaskWrite
@@ -44,8 +46,7 @@ JOB_KILL = "job-kill"
 RESOURCE_SET = "resource-set"
 RESOURCE_REMOVE = "resource-remove"
 
-_ORDER_IDS = "taskorder_id"
-_COLUMNS = ("id", "kind", "target", "body", "time", "done_time", "answer")
+ORDERS = AnsweredOrders("taskorders", "taskorder_id")
 
 
 class Order(NamedTuple):
@@ -86,29 +87,15 @@ class CarriedOut:
 # For whoever gives them.
 
 
-def give_order(txn: Txn, kind: str, target: int, body: Mapping[str, Any], now: int) -> int:
-    """Add an order; returns its number."""
-    number = draw(txn, _ORDER_IDS)
-    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
-    txn.insert("taskorders", _COLUMNS, [(number, kind, target, text, now, None, "")])
-    return number
-
-
-def order_answer(txn: Txn, number: int) -> dict[str, Any] | None:
-    """What became of an order; None: it is open."""
-    row = txn.one("SELECT done_time, answer FROM taskorders WHERE id = ?", [number])
-    return None if row is None or row[0] is None else dict(json.loads(row[1] or "{}"))
-
-
 def order_task(txn: Txn, task: Task, now: int) -> tuple[int, int]:
     """Order a new task (its id is drawn); returns its id, and the order's number."""
     number = draw(txn, TASK_IDS)
-    return number, give_order(txn, TASK_ADD, number, task_body(task), now)
+    return number, ORDERS.give(txn, TASK_ADD, number, task_body(task), now)
 
 
 def order_job(txn: Txn, spec: JobSpec, after_seconds: int, now: int) -> int:
     """Order a job of no task; returns the order's number.  Its answer has the job's id."""
-    return give_order(txn, JOB_ADD, 0, {"spec": attrs.asdict(spec), "after_seconds": after_seconds}, now)
+    return ORDERS.give(txn, JOB_ADD, 0, {"spec": attrs.asdict(spec), "after_seconds": after_seconds}, now)
 
 
 def task_body(task: Task) -> dict[str, Any]:
@@ -133,12 +120,6 @@ def read_task_body(number: int, body: Mapping[str, Any]) -> Task:
 # For the scheduler.
 
 
-def open_orders(txn: Txn, limit: int) -> list[int]:
-    """The next orders, in the order in which they were given."""
-    sql = "SELECT id FROM taskorders WHERE done_time IS NULL ORDER BY id LIMIT ?"
-    return [number for (number,) in txn.query(sql, [limit])]
-
-
 def carry_out_orders(write: TaskWrite, rules: ITaskRules, numbers: Sequence[int]) -> CarriedOut:
     """Carry out these orders.
 
@@ -158,7 +139,7 @@ def carry_out_orders(write: TaskWrite, rules: ITaskRules, numbers: Sequence[int]
             answer = handler(write, rules, Order(number, kind, target, json.loads(body)), done)
         except (KeyError, TypeError) as error:  # a newer command's
             raise ValueError(f"this scheduler does not understand the order {kind!r}: {error}") from error
-        _answer(write, number, answer)
+        ORDERS.set_answer(write.txn, number, answer, write.now)
         done.count += 1
     return done
 
@@ -180,13 +161,8 @@ def _why_killed(order: Order) -> str:
 
 def refuse_order(write: TaskWrite, number: int, why: str) -> CarriedOut:
     """An order cannot be carried out."""
-    _answer(write, number, {"error": why})
+    ORDERS.set_answer(write.txn, number, {"error": why}, write.now)
     return CarriedOut(count=1)
-
-
-def _answer(write: TaskWrite, number: int, answer: Mapping[str, Any]) -> None:
-    text = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
-    write.txn.execute("UPDATE taskorders SET done_time = ?, answer = ? WHERE id = ?", [write.now, text, number])
 
 
 def _spec_of(body: Mapping[str, Any]) -> JobSpec:

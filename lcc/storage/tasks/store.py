@@ -31,7 +31,7 @@ from lcc.storage.tasks.endings import Ended, lose_attempts, record_endings, refu
 from lcc.storage.tasks.housekeeping import purge_page
 from lcc.storage.tasks.item_purge import Place, purge_items
 from lcc.storage.tasks.managers import managers, save_managers
-from lcc.storage.tasks.orders import CarriedOut, carry_out_orders, open_orders, refuse_order
+from lcc.storage.tasks.orders import ORDERS, CarriedOut, carry_out_orders, refuse_order
 from lcc.storage.tasks.outbox import Answer, OutboxSet, answer_sets, outbox, outbox_since, part_set
 from lcc.storage.tasks.polls import (
     Asked,
@@ -193,8 +193,8 @@ class TaskStore:
         return self._write(now, _note_progress, list(told))
 
     def open_orders(self, limit: int) -> Deferred[list[int]]:
-        """As :func:`lcc.storage.tasks.orders.open_orders`."""
-        return self._database.select(open_orders, limit)
+        """As :meth:`lcc.storage.database.answered_orders.AnsweredOrders.open`."""
+        return self._database.select(ORDERS.open, limit)
 
     async def carry_out_orders(self, orders: Sequence[int], now: int) -> CarriedOut:
         """As :func:`lcc.storage.tasks.orders.carry_out_orders`; one that cannot be carried out is answered with an

@@ -18,12 +18,11 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.orders import (
     JOB_KILL,
     JOB_RERUN,
+    ORDERS,
     TASK_REMOVE,
     TASK_RESUME,
     TASK_SET,
     TASK_SUSPEND,
-    give_order,
-    order_answer,
     order_task,
 )
 from lcc.transport.http_pages import read_query
@@ -50,7 +49,7 @@ class Told:
 
 def told(txn: Txn, order: int) -> Told | None:
     """What became of an order; None: none is asked for (0)."""
-    return Told(order, order_answer(txn, order)) if order else None
+    return Told(order, ORDERS.answer(txn, order)) if order else None
 
 
 class OrderingPage(MonitorPage):
@@ -73,7 +72,7 @@ class OrderingPage(MonitorPage):
 
         :param what: for the log.
         """
-        given: int = await self.monitor.tasks.write(give_order, kind, target, body, int(self.monitor.now()))
+        given: int = await self.monitor.tasks.write(ORDERS.give, kind, target, body, int(self.monitor.now()))
         self.ordered(request, what, target)
         return given
 

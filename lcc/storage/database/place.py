@@ -1,5 +1,5 @@
-"""Where the tables of tasks are: on SQLite in a file of their own, ``tasks.sqlite`` beside the main one, so that the
-scheduler never waits while the queue manager writes; on MySQL in the database of all the others."""
+"""Where tables of a series are: on SQLite in a file of their own beside the main one, so that who writes them never
+waits while the queue manager writes; on MySQL in the database of all the others."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 from lcc.config import Config
 from lcc.storage.database.dialects import SqliteDialect, dialect_for
-from lcc.storage.database.migrations import MAIN, TASKS
-
-TASKS_FILE = "tasks.sqlite"
+from lcc.storage.database.migrations import MAIN
 
 
 class Place(NamedTuple):
@@ -25,12 +23,13 @@ class Place(NamedTuple):
         return self.series == MAIN or Path(self.url.removeprefix("sqlite:")).exists()
 
 
-def place_of_tasks(config: Config) -> Place:
-    """Where they are.
+def place_of(config: Config, series: str) -> Place:
+    """Where the tables of this series are.
 
+    :param series: one with a file of its own, such as :data:`lcc.storage.database.migrations.TASKS`.
     :raises ConfigError: the URL of the database cannot be understood.
     """
     dialect = dialect_for(config.database.url, config.home, config.database)
     if isinstance(dialect, SqliteDialect):
-        return Place(f"sqlite:{dialect.path.with_name(TASKS_FILE).resolve()}", Path("/"), TASKS)
+        return Place(f"sqlite:{dialect.path.with_name(f'{series}.sqlite').resolve()}", Path("/"), series)
     return Place(config.database.url, config.home, MAIN)
