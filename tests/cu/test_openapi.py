@@ -15,6 +15,7 @@ from tests.support.roles.content_users import Api
 SAMPLES = {
     "since": "0",
     "provider": "1",
+    "key": "00" * 20,
     "mimetype": "text/*",
     "prefix": "http://a/",
     "subtype": "a:b",

@@ -41,6 +41,13 @@ def test_every_field() -> None:
     )
 
 
+def test_rows_by_their_keys() -> None:
+    query = parse_query([("key", "0A" * 20), ("key", "0b" * 20)])
+    assert query == Query(Selection(keys=frozenset({b"\x0a" * 20, b"\x0b" * 20})))
+    with pytest.raises(QueryError, match="key: not with since"):
+        parse_query([("key", "0a" * 20), ("since", "0")])
+
+
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
@@ -48,6 +55,8 @@ def test_every_field() -> None:
         ("provider", "0", "provider: '0' is no whole number"),
         ("provider", "2147483648", "to 2147483647"),
         ("provider", "٣", "provider: "),
+        ("key", "0a", "key: '0a' is none: 40 hexadecimal digits"),
+        ("key", "٣" * 40, "key: "),
         ("mimetype", "text", "mimetype: 'text' is no pattern"),
         ("prefix", "docs/", "prefix: 'docs/' is not the beginning of a URL"),
         ("prefix", "http://user@example.org/", "prefix: "),
@@ -90,8 +99,10 @@ def test_selections_have_the_same_digest_only_if_they_are_the_same(one: Selectio
 
 
 def test_each_part_of_a_selection_is_in_its_digest() -> None:
+    keys = frozenset({b"1"})
     parts = attrs.asdict(
-        Selection(frozenset({1}), ("text/*",), "http://a/", "x: y", Times(1, None), Times(None, 1), 4), recurse=False
+        Selection(frozenset({1}), ("text/*",), "http://a/", "x: y", Times(1, None), Times(None, 1), 4, keys),
+        recurse=False,
     )
     assert set(parts) == {field.name for field in attrs.fields(Selection)}
     base = Selection(frozenset({2}), ("image/*",), "http://b/", "z: y", Times(2, None), Times(None, 2), 1)

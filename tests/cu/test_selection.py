@@ -56,6 +56,11 @@ def test_each_field_chooses(cache: Cache) -> None:
     assert names(cache, ("prefix", C)) == [f"3 {C} text/html"]
     assert names(cache, ("prefix", B)) == [f"1 {B} image/png"]
     assert names(cache, ("prefix", "http://a.example.org/B/")) == [], "paths are told apart by case"
+    keys = {f"{row.pid} {row.curl}": ("key", row.key.hex()) for row in answer(cache)[0]}
+    gone = [("key", row.key.hex()) for row in answer(cache, ("since", "0"))[0] if row.state == "deleted"]
+    assert names(cache, *keys.values(), *gone, ("key", "ab" * 20)) == sorted(everything)
+    assert names(cache, keys[f"2 {A}"], keys[f"3 {C}"]) == [f"2 {A} text/plain", f"3 {C} text/html"]
+    assert names(cache, *keys.values(), ("provider", "1"), ("mimetype", "text/*")) == [f"1 {A} text/html"]
     assert names(cache, ("subtype", "x: y")) == [f"1 {B} image/png"]
     assert names(cache, ("fetched_from", str(NOW + 10))) == [f"2 {A} text/plain"]
     assert len(names(cache, ("fetched_before", str(NOW + 10)))) == 4
@@ -120,3 +125,14 @@ def test_what_comes_while_an_answer_is_read_is_left_to_the_next(cache: Cache) ->
         cache.put(1, f"{A}{seen}")
         assert seen < 50
     assert seen == 1
+
+
+def test_from_now_on(cache: Cache) -> None:
+    cache.put(1, A)
+    rows, token = answer(cache, ("since", "now"))
+    assert rows == []
+    cache.put(1, B)
+    cache.delete(1, A)
+    rows, after = answer(cache, ("since", token))
+    assert [(row.curl, row.state) for row in rows] == [(B, "cached"), (A, "deleted")]
+    assert answer(cache, ("since", after))[0] == []

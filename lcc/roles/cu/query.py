@@ -5,6 +5,7 @@ As text a question is a list of names with values; :data:`FIELDS` are the names,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ PID_MAX = 2**31 - 1
 SUBTYPE_CHARS = 1024
 NUMBER_MAX = 2**63 - 1
 T = TypeVar("T")
+_is_key = re.compile(r"[0-9A-Fa-f]{40}", re.ASCII).fullmatch
 
 
 class QueryError(Exception):
@@ -42,7 +44,7 @@ class Query:
     """A parsed and checked question.
 
     :ivar since: a token: what changed since then, deletions included; "" or "0": everything, in the order of change,
-        to go on from; None: what is there now, in the order of the keys.
+        to go on from; "now": nothing, to go on from; None: what is there now, in the order of the keys.
     :ivar limit: at most so many rows; None: all.
     """
 
@@ -52,8 +54,10 @@ class Query:
 
 
 FIELDS: dict[str, str] = {
-    "since": "token of an earlier answer: what changed since then, deletions included; 0: everything, to go on from",
+    "since": "token of an earlier answer: what changed since then, deletions included; 0: everything, to go on from; "
+    "now: nothing, to go on from",
     "provider": "id of a provider (several: any of them)",
+    "key": "key of a row (several: these rows); not with since",
     "mimetype": "type/subtype or type/* (several: any of them)",
     "prefix": "what the conceptual URL begins with",
     "subtype": "the subtype as the provider told it",
@@ -65,7 +69,7 @@ FIELDS: dict[str, str] = {
     "limit": "at most so many rows",
 }
 """Name -> meaning."""
-MULTIPLE = frozenset({"provider", "mimetype", "source"})
+MULTIPLE = frozenset({"provider", "key", "mimetype", "source"})
 """These may be given several times."""
 
 
@@ -106,6 +110,7 @@ class _Reader:
             self._times("fetched"),
             self._times("modified"),
             self._sources(),
+            self._keys(),
         )
         limit = self._one("limit", lambda text: _number(text, NUMBER_MAX), None)
         query = Query(selection, self._one("since", str, None), limit)
@@ -129,6 +134,16 @@ class _Reader:
         except ValueError as error:
             self.faults.append(f"provider: {error}")
             return 0
+
+    def _keys(self) -> frozenset[bytes]:
+        texts = self._values.get("key", ())
+        if texts and "since" in self._values:
+            self.faults.append("key: not with since")
+        for text in texts:
+            if not _is_key(text):
+                self.faults.append(f"key: {text[:80]!r} is none: 40 hexadecimal digits")
+                return frozenset()
+        return frozenset(map(bytes.fromhex, texts))
 
     def _mimetypes(self) -> tuple[str, ...]:
         try:

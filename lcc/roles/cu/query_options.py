@@ -15,6 +15,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 _METAVARS = {
     "since": "TOKEN",
     "provider": "N",
+    "key": "KEY",
     "mimetype": "TYPE",
     "prefix": "URL",
     "subtype": "TEXT",

@@ -14,7 +14,7 @@ import attrs
 
 from lcc.model import CachedUrl
 from lcc.roles.cu.query import Query
-from lcc.roles.cu.tokens import BEGINNING, Token, check_token, parse_token
+from lcc.roles.cu.tokens import BEGINNING, NOW, Token, check_token, parse_token
 from lcc.storage.database.status import forgotten_upto, last_change
 from lcc.storage.database.timeline import current_timeline, known_upto
 from lcc.storage.database.transactions import Txn
@@ -65,6 +65,8 @@ def begin(txn: Txn, query: Query) -> Place:
     current, digest = last_change(txn), query.selection.digest
     if query.since in BEGINNING:
         token = Token(current_timeline(txn), 0, begun=current, selection=digest)
+    elif query.since == NOW:
+        token = Token(current_timeline(txn), current, selection=digest)
     else:
         token = _continued(txn, parse_token(query.since), digest)
     return Place(query, query.limit, token=token, upto=current)

@@ -22,6 +22,8 @@ _TOKEN = re.compile(r"([0-9A-Za-z_-]{1,64})\.([0-9]{1,19})\.([0-9]{1,19})\.([0-9
 
 BEGINNING = ("", "0")
 """What a user says who has no token yet."""
+NOW = "now"
+"""What a user says who has no token yet, and wants only what changes from now on."""
 
 
 class TokenError(Exception):

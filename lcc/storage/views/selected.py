@@ -57,6 +57,7 @@ class Selection:
     :ivar sources: only what one of these names (:mod:`lcc.model.sources`); 0: all but what is only polled.
     :ivar fetched: when the content was fetched.
     :ivar modified: when it was modified last, as far as it is known.
+    :ivar keys: only these rows, as they are now; empty: all.
     """
 
     providers: frozenset[int] | None = None
@@ -66,6 +67,7 @@ class Selection:
     fetched: Times = Times()
     modified: Times = Times()
     sources: int = 0
+    keys: frozenset[bytes] = frozenset()
 
     def within(self, providers: frozenset[int] | None) -> Selection:
         """The part of it that belongs to these providers; None: to all."""
@@ -82,6 +84,8 @@ class Selection:
         names: tuple[object, ...] = (pids, sorted(self.mimetypes), self.prefix, self.subtype)
         if self.sources:  # else the digest is that of earlier versions
             names += (self.sources,)
+        if self.keys:
+            names += (sorted(self.keys),)
         text = repr((*names, attrs.astuple(self.fetched), attrs.astuple(self.modified)))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -147,7 +151,12 @@ def page_by_key(txn: Txn, selection: Selection, after: bytes = b"", limit: int |
     wanted = EXAMINED_ROWS if limit is None else min(EXAMINED_ROWS, limit)
     budget = EXAMINED_ROWS
     where, parameters = _named(selection)
+    where += f" AND state = {CACHED} AND source & {selection.sources or COUNTED} <> 0"
     found: list[CachedUrl] = []
+    if selection.keys:
+        return _of_keys(
+            txn, selection, where, parameters, sorted(key for key in selection.keys if key > after)[:wanted]
+        )
     for low, high in _ranges(selection.providers, after):
         if budget <= 0 or wanted <= len(found):
             return KeyPage(found, low)
@@ -157,9 +166,7 @@ def page_by_key(txn: Txn, selection: Selection, after: bytes = b"", limit: int |
         )
         room = wanted - len(found)
         upto = high if border is None else border
-        sources = f"source & {selection.sources or COUNTED} <> 0"
-        sql = f"{SELECT_USER} WHERE urlkey > ? AND urlkey <= ? AND state = {CACHED} AND {sources}{where}"
-        sql += " ORDER BY urlkey LIMIT ?"
+        sql = f"{SELECT_USER} WHERE urlkey > ? AND urlkey <= ?{where} ORDER BY urlkey LIMIT ?"
         rows = [cached_url(row) for row in txn.query(sql, [low, upto, *parameters, room])]
         found += [row for row in rows if selection.holds(row)]
         if len(rows) == room:
@@ -170,6 +177,18 @@ def page_by_key(txn: Txn, selection: Selection, after: bytes = b"", limit: int |
             looked = int(txn.value("SELECT COUNT(*) FROM lccurl WHERE urlkey > ? AND urlkey <= ?", [low, high]))
             budget -= max(RANGE_COST, looked)
     return KeyPage(found, None)
+
+
+def _of_keys(txn: Txn, selection: Selection, where: str, parameters: list[object], keys: list[bytes]) -> KeyPage:
+    if not keys:
+        return KeyPage([], None)
+    if selection.providers is not None:
+        where += f" AND pid IN ({','.join('?' * len(selection.providers)) or 'NULL'})"
+        parameters = [*parameters, *sorted(selection.providers)]
+    sql = f"{SELECT_USER} WHERE urlkey IN ({','.join('?' * len(keys))}){where} ORDER BY urlkey"
+    rows = [cached_url(row) for row in txn.query(sql, [*keys, *parameters])]
+    after = None if keys[-1] == max(selection.keys) else keys[-1]
+    return KeyPage([row for row in rows if selection.holds(row)], after)
 
 
 def page_by_change(txn: Txn, selection: Selection, after: int, upto: int, limit: int | None = None) -> ChangePage:
