@@ -119,7 +119,7 @@ def run(count: int, seconds: int, folder: Path) -> None:
     store = TaskStore(tables, TaskRules(), ItemStore(ItemRules()), 1_000_000)  # type: ignore[arg-type]
     engine = Scheduler(SchedulerConfig(), store, clock, lambda: NOW + clock.seconds(), "run", lambda: None)
     notices = Notices(Link(), store, main, engine.now, engine.counters)  # type: ignore[arg-type]
-    polls = Polls(engine, store, main, lambda: True, lambda root: succeed(0))  # type: ignore[arg-type]
+    polls = Polls(engine, store, main, lambda: True, lambda root: succeed(0), lambda pid: succeed(0))  # type: ignore[arg-type]
     engine.background += [notices.tick, polls.tick]
     engine.start()
     clock.advance(1)

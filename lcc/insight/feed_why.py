@@ -38,6 +38,7 @@ def feed_record(task: Task, feed: StoredFeed | None) -> dict[str, Any]:
         "plugin": options.plugin,
         "full_content": options.full_content,
         "links": options.links,
+        "listed": options.listed,
         "allow_private": options.allow_private,
         "options": dict(options.own),
         "created_time": task.created_time,

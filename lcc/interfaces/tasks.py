@@ -84,9 +84,12 @@ class IItemRules(Interface):
 class IItemStore(Interface):
     """Stores what jobs collect."""
 
-    def store(txn: Any, task: int, job: int, page: str, items: Sequence[str], now: int) -> ItemsStored:
+    def store(
+        txn: Any, task: int, job: int, page: str, items: Sequence[str], now: int, listed: bool = False
+    ) -> ItemsStored:
         """Store items, within the transaction that records the ending of their job.  It may be run again.
 
         :param page: key of the page that the job was given, whose text it may store; empty: it was given none.
         :param items: JSON objects, as the worker has written them.
+        :param listed: they are the own word of their site, and so are the notices of their pages.
         Raises ValueError: they make no sense; in words for the job's owner.  Nothing of the job takes effect."""

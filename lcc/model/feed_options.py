@@ -1,6 +1,6 @@
 """Options of a feed: they stand behind its URL among the arguments of its task, so that every worker sees them::
 
-http://www.example.org/feed.xml --full-content --links anywhere --plugin comments --option section=news
+http://www.example.org/feed.xml --full-content --listed --plugin comments --option section=news
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import attrs
+
+from lcc.model.tasks import JobSpec
 
 DEFAULT_PLUGIN = "full-content"
 SAME_HOST, ANYWHERE = "same-host", "anywhere"
@@ -20,6 +22,8 @@ class FeedOptions:
     :ivar plugin: name of the feed plugin.
     :ivar full_content: the permalinks of new items are put into the queue, and the text of their pages is kept.
     :ivar links: which of them: on the feed's own host, or anywhere.
+    :ivar listed: it is the site's own feed: the pages of its items that are of its provider are ``listed``, new ones
+        and those of items that have changed; the others are hints.  Needs ``full_content``.
     :ivar allow_private: the feed may be on a private address.
     :ivar own: the plugin's own, by name.
     """
@@ -27,6 +31,7 @@ class FeedOptions:
     plugin: str = DEFAULT_PLUGIN
     full_content: bool = False
     links: str = SAME_HOST
+    listed: bool = False
     allow_private: bool = False
     own: tuple[tuple[str, str], ...] = ()
 
@@ -43,6 +48,8 @@ def _options(options: FeedOptions) -> Iterator[str]:
         yield "--full-content"
     if options.links != SAME_HOST:
         yield from ("--links", options.links)
+    if options.listed:
+        yield "--listed"
     if options.allow_private:
         yield "--allow-private"
     for name, value in options.own:
@@ -62,6 +69,8 @@ def read_feed_args(args: Sequence[str]) -> tuple[str, FeedOptions]:
     for word in words:
         if word == "--full-content":
             found = attrs.evolve(found, full_content=True)
+        elif word == "--listed":
+            found = attrs.evolve(found, listed=True)
         elif word == "--allow-private":
             found = attrs.evolve(found, allow_private=True)
         elif word in ("--plugin", "--links", "--option"):
@@ -82,3 +91,15 @@ def read_feed_args(args: Sequence[str]) -> tuple[str, FeedOptions]:
         else:
             raise ValueError(f"a feed has no option {word[:80]!r}")
     return args[0], attrs.evolve(found, own=tuple(own.items()))
+
+
+def lists_its_site(spec: JobSpec) -> bool:
+    """Whether what is polled is the own word of its site: a sitemap, or a feed of which an operator has said so."""
+    if spec.command or spec.kind not in ("feed", "sitemap"):
+        return False
+    if spec.kind == "sitemap":
+        return True
+    try:
+        return read_feed_args(spec.args)[1].listed
+    except ValueError:
+        return False

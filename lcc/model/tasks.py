@@ -341,6 +341,20 @@ class ManagerStatus:
         return self.started_time if self.down_time is None else self.down_time
 
 
+class Asking(NamedTuple):
+    """Whose own words a job may notify of (the source ``listed``): those of the site whose document it was given.
+
+    :ivar pid: the provider of the document; 0: it speaks for nobody.
+    :ivar order: order number that was drawn for the provider when the poll of the document began.
+    """
+
+    pid: int = 0
+    order: int = 0
+
+
+NOBODY = Asking()
+
+
 class ItemsStored(NamedTuple):
     """What a store of items did with those of a job.
 

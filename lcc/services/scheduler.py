@@ -79,7 +79,7 @@ class _Engine(MultiService):
         )
         engine = self.engine
         self._notices = Notices(link, engine.store, self._main, engine.now, engine.counters)
-        self._polls = Polls(engine, engine.store, self._main, self._notices.has_room, link.watch)
+        self._polls = Polls(engine, engine.store, self._main, self._notices.has_room, link.watch, link.draw)
         self._texts = Texts(engine.store, self._main, engine.now, engine.add)
         self._sites = WatchedSites(engine.store, self._main, engine.now, link.watch)
         engine.background += [self._notices.tick, self._polls.tick, self._texts.tick, self._sites.tick]

@@ -94,6 +94,9 @@ def test_the_life_of_a_feed(lcc: Lcc, monkeypatch: Any) -> None:
         assert lcc.admin("feed", "set", "1", "--every", "600", "--links", "anywhere").stdout == "feed 1: changed\n"
         [row] = lcc.rows("feed", "list")
         assert (row["every_seconds"], row["auto"], row["links"]) == (600, False, "anywhere") and row["full_content"]
+        lcc.admin("feed", "set", "1", "--listed")
+        assert lcc.rows("feed", "list")[0]["listed"]
+        lcc.admin("feed", "set", "1", "--not-listed")
         lcc.admin("feed", "set", "1", "--auto", "--no-full-content", "--url", "http://www.example.org/new")
         [row] = lcc.rows("feed", "list")
         assert (row["auto"], row["full_content"], row["url"]) == (True, False, "http://www.example.org/new")
@@ -129,6 +132,7 @@ def test_why_a_feed_was_not_read(lcc: Lcc, monkeypatch: Any) -> None:
         (["add", "ftp://a/feed"], "begins with http:// or https://", 2),
         (["add", "nonsense"], "nonsense", 2),
         (["add", URL, "--every", "5"], "--every", 2),
+        (["add", URL, "--listed"], "needs --full-content", 2),
         (["add", URL, "--links", "all"], "--links", 2),
         (["add", URL, "--plugin", "no-such"], "there is no feed plugin 'no-such'; there are default, feed", 2),
         (["add", URL, "--option", "x"], "'x' is not NAME=VALUE", 2),

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.model.feed_options import ANYWHERE, SAME_HOST, FeedOptions, feed_args, read_feed_args
+from lcc.model.feed_options import ANYWHERE, SAME_HOST, FeedOptions, feed_args, lists_its_site, read_feed_args
 from lcc.model.polled import PolledContent
-from lcc.model.tasks import INPUT_BYTES_MAX
+from lcc.model.tasks import INPUT_BYTES_MAX, JobSpec
 
 URL = "http://a/feed"
 OPTIONS = st.builds(
@@ -19,6 +19,7 @@ OPTIONS = st.builds(
     plugin=st.text(min_size=1, max_size=9),
     full_content=st.booleans(),
     links=st.sampled_from([SAME_HOST, ANYWHERE]),
+    listed=st.booleans(),
     allow_private=st.booleans(),
     own=st.dictionaries(st.from_regex(r"[a-z]{1,5}", fullmatch=True), st.text(max_size=5), max_size=3).map(
         lambda own: tuple(own.items())
@@ -36,6 +37,24 @@ def test_the_usual_feed_has_its_url_only() -> None:
     assert feed_args(URL, FeedOptions(full_content=True, links=ANYWHERE)) == (
         *(URL, "--full-content", "--links", "anywhere"),
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "lists"),
+    [
+        (JobSpec("sitemap", args=(URL,)), True),
+        (JobSpec("feed", args=(URL, "--full-content", "--listed")), True),
+        (JobSpec("feed", args=(URL, "--full-content")), False),
+        (JobSpec("feed", args=(URL, "--plugin", "--listed")), False),
+        (JobSpec("feed", args=(URL, "--listed", "nonsense")), False),
+        (JobSpec("feed", "command", args=(URL, "--listed")), False),
+        (JobSpec("sitemap", "command", args=(URL,)), False),
+        (JobSpec("robots", args=(URL, "--listed")), False),
+        (JobSpec("command", "x", args=(URL, "--listed")), False),
+    ],
+)
+def test_who_speaks_for_its_site(spec: JobSpec, lists: bool) -> None:
+    assert lists_its_site(spec) is lists
 
 
 @pytest.mark.parametrize(

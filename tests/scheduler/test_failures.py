@@ -147,10 +147,10 @@ def test_an_ending_that_cannot_be_recorded_is_its_jobs_own_error(
     given = manager.given()
     store = SomeItems.store
 
-    def explode(self: SomeItems, txn: Any, task: int, job: int, page: str, items: Any, now: int) -> Any:
+    def explode(self: SomeItems, txn: Any, task: int, job: int, page: str, items: Any, *rest: Any) -> Any:
         if "bomb" in items:
             raise RuntimeError("it explodes")
-        return store(self, txn, task, job, page, items, now)
+        return store(self, txn, task, job, page, items, *rest)
 
     monkeypatch.setattr(SomeItems, "store", explode)
     for number, job in enumerate(given):

@@ -36,14 +36,16 @@ class World:
         self.database = database
         self.store = ItemStore(ItemRules())
 
-    def put(self, objects: list[Any], task: int = 1, now: int = NOW, page: str = "") -> ItemsStored:
-        return self.database.now(self.store.store, task, 7, page, [as_json(each) for each in objects], now)
+    def put(
+        self, objects: list[Any], task: int = 1, now: int = NOW, page: str = "", listed: bool = False
+    ) -> ItemsStored:
+        return self.database.now(self.store.store, task, 7, page, [as_json(each) for each in objects], now, listed)
 
-    def poll(self, *items: FeedItem, task: int = 1, now: int = NOW, policy: str = "") -> ItemsStored:
+    def poll(self, *items: FeedItem, task: int = 1, now: int = NOW, policy: str = "", **more: Any) -> ItemsStored:
         chosen = policy or choose_policy(items)
         found = identify(items, chosen) if chosen else []
         rows = [item_object(item.record(), identity, digest, item.link) for identity, digest, item in found]
-        return self.put([feed_object(FeedInfo(title="F"), chosen), *rows], task, now)
+        return self.put([feed_object(FeedInfo(title="F"), chosen), *rows], task, now, **more)
 
     def since(self, after: int = 0, tasks: Any = None, limit: int = 500) -> list[tuple[int, str]]:
         rows = self.database.blocking.interact(items_since, after, tasks, None, limit)
@@ -70,6 +72,17 @@ def world(backend: Any) -> Iterator[World]:
 
 def item(number: int, **others: Any) -> FeedItem:
     return FeedItem(**{"id": f"id{number}", "link": f"http://a/{number}", "title": f"t{number}", **others})
+
+
+def test_what_a_site_lists_is_fetched_again_where_its_item_has_changed(world: World) -> None:
+    """A hint only fetches what is not there; the own word of the site says that it is different now."""
+    old, new = (FeedItem(id="1", title=title, link="http://a/1", text=title) for title in ("old", "new"))
+    for listed, source in ((True, "listed"), (False, "feed")):
+        task = 1 + listed
+        assert world.poll(old, task=task, listed=listed).notices == (JobNotice("http://a/1", source),)
+        assert world.poll(old, task=task, listed=listed).notices == ()
+        again = world.poll(new, task=task, listed=listed)
+        assert again.changed == 1 and again.notices == ((JobNotice("http://a/1", source),) if listed else ())
 
 
 def test_new_changed_and_unchanged_items(world: World) -> None:

@@ -238,7 +238,7 @@ def test_followups_of_followups_share_the_scope_of_their_task(tasks: Tasks) -> N
         (Effects(every_seconds=0), "a period of 0 seconds"),
         (Effects(notices=(JobNotice("ftp://a/b", "feed"),)), "'ftp://a/b' is no http or https URL"),
         (Effects(notices=(JobNotice("http://a/b", "told"),)), "may not notify with the source 'told'"),
-        (Effects(notices=(JobNotice("http://a/b", "listed"),)), "only the worker of a site's own feed"),
+        (Effects(notices=(JobNotice("http://a/b", "listed"),)), "only a feed with --listed"),
         (Effects(notices=(JobNotice("http://a/b", "nobody"),)), "unknown source 'nobody'"),
         (Effects(notices=(JobNotice("http://a/b", "feed", "drop"),)), "op='drop' is none of"),
         (Effects(followups=(FollowUp(JobSpec("feed")),)), "is made by its task"),

@@ -43,12 +43,14 @@ class SomeItems:
     def __init__(self) -> None:
         self.stored: list[str] = []
 
-    def store(self, txn: Any, task: int, job: int, page: str, items: Sequence[str], now: int) -> ItemsStored:
+    def store(
+        self, txn: Any, task: int, job: int, page: str, items: Sequence[str], now: int, listed: bool = False
+    ) -> ItemsStored:
         if "bad" in items:
             raise ValueError("item 1 is bad")
         self.stored += items
         urls = [item for item in items if item.startswith("http")]
-        return ItemsStored(len(items), 0, tuple(JobNotice(url, "feed") for url in urls))
+        return ItemsStored(len(items), 0, tuple(JobNotice(url, "listed" if listed else "feed") for url in urls))
 
 
 def task_database(backend: Backend) -> DirectDatabase:

@@ -78,6 +78,11 @@ def _options(command: Any) -> Any:
             default=None,
             help="Fetch the pages of new items.",
         ),
+        click.option(
+            "--listed/--not-listed",
+            default=None,
+            help="The site's own feed: its pages of the site are the site's own word, not hints.",
+        ),
     ):
         command = option(command)
     return command

@@ -85,8 +85,14 @@ def feed_url(text: str) -> str:
 
 
 def options_of(options: FeedOptions, given: dict[str, Any]) -> FeedOptions:
-    """The options with those that were given: the values that are not None."""
-    return attrs.evolve(options, **{name: value for name, value in given.items() if value is not None})
+    """The options with those that were given: the values that are not None.
+
+    :raises click.UsageError: they do not go together.
+    """
+    found = attrs.evolve(options, **{name: value for name, value in given.items() if value is not None})
+    if found.listed and not found.full_content:
+        raise click.UsageError("--listed is about the pages of items: it needs --full-content")
+    return found
 
 
 def find_feed(database: BlockingDatabase, named: str) -> Task:

@@ -7,6 +7,10 @@ applied once, by its number.
 A set names a site.  Its URLs belong to the providers with the longest roots, as in the tables of the queue; a set of
 several is parted.  For what is nobody's the UNS is asked, which makes a watched provider.  Where the provider has
 gone before the set was taken, it is looked up once more.  What the UNS refuses stands in the log of its job.
+
+A set of a site's own words (``listed``) has the provider whose document has named them, and the order number of that
+asking, however often it is told.  What of it is not that provider's, as the tables are now, is a hint: else the feed
+of one site would speak for another.  So is all of it where the provider has gone, or its numbers were lost.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ _log = Logger()
 _PAGE = 200
 _TRY_LATER = code("try-later")
 _PROVIDER_GONE = code("provider-gone")
+_SPEAKS_FOR_NOBODY = frozenset({_PROVIDER_GONE, code("bad-order")})
 
 
 class Notices:
@@ -61,6 +66,8 @@ class Notices:
         self._work = Background("Cannot notify", failed=self._failed)
         self._told = 0
         self._answered: list[Answer] = []
+        self._hints: list[tuple[int, str]] = []
+        """Sets that are nobody's own words, and why."""
 
     @property
     def waiting(self) -> int:
@@ -96,7 +103,7 @@ class Notices:
 
     async def _owners(self, page: Sequence[OutboxSet]) -> dict[str, int]:
         """Whose the URLs of these sets are; those of nobody are left out."""
-        urls = {url["c"] for each in page if not each.pid for url in each.urls}
+        urls = {url["c"] for each in page if not each.pid or each.order for url in each.urls}
         normal = {url: _normal(url) for url in urls}
         owners = await self._main.interact(providers_of, sorted({*normal.values()} - {""})) if urls else {}
         return {url: owners[name] for url, name in normal.items() if name in owners}
@@ -117,6 +124,13 @@ class Notices:
                 self._told = each.number
                 return True
             pid = next(iter(parts), 0) or made.get(each.root, 0)
+        elif each.order:
+            own = {url["c"] for url in each.urls if owners.get(url["c"]) == pid}
+            if any(url["c"] not in own for url in each.urls):
+                why = f"they are not those of provider {pid}, whose document names them"
+                await self._store.part_listed(each.number, own, why, int(self._now()))
+                self._told = each.number
+                return True
         known = pid != 0
         if not pid:
             try:
@@ -138,6 +152,9 @@ class Notices:
         if outcome.code:
             if known and outcome.code == _PROVIDER_GONE:
                 self._answered.append(Answer(each.number, again=True))
+            elif each.order and outcome.code in _SPEAKS_FOR_NOBODY:
+                said = _said(outcome.code, outcome.text)
+                self._hints.append((each.number, f"not the own words of provider {each.pid} any longer ({said})"))
             else:
                 self._refuse(each, outcome.code, outcome.text)
             return
@@ -160,6 +177,10 @@ class Notices:
             answers = list(self._answered)
             await self._store.answer_sets(answers, int(self._now()))
             del self._answered[: len(answers)]
+        while self._hints:
+            number, why = self._hints[0]
+            await self._store.part_listed(number, (), why, int(self._now()))
+            del self._hints[0]
 
     def _failed(self, failure: Failure) -> None:
         # The engine notices both by itself.

@@ -5,14 +5,18 @@ numbers are followed, so that news is read within seconds); then what is due is 
 before it is noted: unchanged, failed, or still in the queue.  A poll costs one row of the outbox, and an unchanged
 one nothing else.
 
+What is its site's own word (a sitemap, a feed with ``--listed``) speaks as of the moment when it was asked for: when
+such a poll begins, an order number of its provider is drawn, and stored with the poll.  The job gets it, and its
+notices have it.  Content that was fetched for another reason is of an unknown moment: a poll confirms it first.
+
 *Failures.*  The database of the queue is unreachable: nothing is polled, and nothing is lost.  It was put back from a
-backup: the position follows it back.  A poll that has vanished (its notice was refused) is an error of its task, and
-it is polled again when it is due again.
+backup: the position follows it back.  No order number can be drawn: the poll waits.  A poll that has vanished (its
+notice was refused) is an error of its task, and it is polled again when it is due again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import attrs
 from twisted.logger import Logger
@@ -21,12 +25,13 @@ from twisted.python.failure import Failure
 from lcc.domain.keys import url_key
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError, code, entry_for
+from lcc.model.feed_options import lists_its_site
 from lcc.roles.background import Background
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler.engine import Scheduler
 from lcc.storage.database.bisecting import NOT_OF_ONE, bisected
 from lcc.storage.database.database import Database
-from lcc.storage.database.key_ranges import all_views_key
+from lcc.storage.database.key_ranges import all_views_key, provider_of
 from lcc.storage.tasks.outbox import root_of
 from lcc.storage.tasks.poll_results import (
     CHANGES_AT_ONCE,
@@ -59,6 +64,7 @@ class Polls:
     :param main: the database of the queue; only read.
     :param room: whether the UNS takes more notices now.
     :param watch: gives the id of the provider of a root; fails with NotifierRefused.
+    :param draw: gives an order number of a provider; fails with NotifierRefused.
     """
 
     def __init__(
@@ -68,12 +74,14 @@ class Polls:
         main: Database,
         room: Callable[[], bool],
         watch: Callable[[str], Awaitable[int]],
+        draw: Callable[[int], Awaitable[int]],
     ) -> None:
         self._engine = engine
         self._store = store
         self._main = main
         self._room = room
         self._watch = watch
+        self._draw = draw
         self._work = Background("Cannot poll", failed=self._failed)
         self._position: int | None = None
         self._saved = 0
@@ -101,6 +109,9 @@ class Polls:
         last = await self._main.select(last_change)
         if self._position is None:
             saved = await self._store.polls_position()
+            if saved is None:
+                # What changes while the scheduler is down, before it has saved another one, is news then.
+                await self._store.save_position(last, int(self._engine.now()))
             self._position = self._saved = last if saved is None else saved
         self._position = min(self._position, last)
         while self._position < last:
@@ -117,7 +128,14 @@ class Polls:
         if not pages:
             return []
         polls = await self._store.polls_of_pages(list(pages))
-        return [found for poll in polls if (found := _news(poll, pages[poll.key])) is not None]
+        own = sorted({poll.key for poll in polls if lists_its_site(poll.task.spec)})
+        queued = (await self._main.interact(read_results, own)).queued if own else set()
+        untold = await self._store.outbox_since() if own else None
+        return [
+            found
+            for poll in polls
+            if (found := _news(poll, pages[poll.key], _answered(poll, poll.key, queued, untold))) is not None
+        ]
 
     # Polls that are due.
 
@@ -138,13 +156,15 @@ class Polls:
             asks = pages.get(poll.task.id)
             if asks is None:
                 continue  # the UNS cannot be asked now
-            news = _news(poll, results.pages.get(asks.key))
+            answered = _answered(poll, asks.key, results.queued, untold)
+            news = _news(poll, results.pages.get(asks.key), answered)
             if news is None:
                 asked.append(asks if asks.fault else _judge(asks, results, faults, untold))
             elif asks.key not in results.queued or poll.seen:
                 found.append(news)
             else:
                 asked.append(asks._replace(wait=True))
+        asked = await self._drawn(asked)
         # Not before now is it asked what time it is: what is written after the clock was set back is of the new time.
         if found:
             self._engine.add(await self._store.make_found_jobs(found, int(self._engine.now())))
@@ -184,6 +204,30 @@ class Polls:
                 pages[poll.task.id] = Asked(poll, pid, url_key(pid, url, ""))
         return pages
 
+    async def _drawn(self, asked: Sequence[Asked]) -> list[Asked]:
+        """These polls, those of a site's own words with an order number; those for which none can be drawn now are
+        left out."""
+        own = {
+            each.poll.task.id
+            for each in asked
+            if each.pid and not (each.wait or each.gone) and lists_its_site(each.poll.task.spec)
+        }
+        drawing = {pid: self._draw(pid) for pid in {each.pid for each in asked if each.poll.task.id in own}}
+        drawn: dict[int, int | NotifierRefused] = {}
+        for pid, number in drawing.items():
+            try:
+                drawn[pid] = await number
+            except NotifierRefused as refused:
+                drawn[pid] = refused
+        found: list[Asked] = []
+        for each in asked:
+            order = drawn[each.pid] if each.poll.task.id in own else 0
+            if not isinstance(order, NotifierRefused):
+                found.append(each._replace(order=order))
+            elif order.code != _TRY_LATER:
+                found.append(each._replace(unchanged=False, fault=f"{order.code} {order.text}", moved=""))
+        return found
+
     async def _faults(self, due: Sequence[Poll], pages: dict[int, Asked], results: Results) -> dict[bytes, Fault]:
         """Errors of the pages that were not seen since they were asked for."""
         wanted = []
@@ -201,11 +245,30 @@ class Polls:
             _log.failure("Cannot poll", failure=failure)
 
 
-def _news(poll: Poll, page: Page | None) -> Found | None:
-    """What a worker has to read; None: nothing."""
+def _answered(poll: Poll, key: bytes, queued: Collection[bytes], untold: int | None) -> bool:
+    """Whether the open poll of a task has come to an end, so that its page is as of then, if it was seen since.
+
+    :param queued: pages that wait to be fetched.
+    :param untold: since when notices wait for the UNS; None: none does.
+    """
+    return poll.asked_time is not None and key not in queued and (untold is None or poll.asked_time < untold)
+
+
+def _news(poll: Poll, page: Page | None, answered: bool) -> Found | None:
+    """What a worker has to read; None: nothing.
+
+    :param answered: as :func:`_answered` says.
+    """
     if page is None or page.content is None or page.change <= poll.seen or not poll.url:
         return None
-    return Found(poll, page.change, attrs.evolve(page.content, url=poll.url).to_json(), _moved(poll, page))
+    order = 0
+    if lists_its_site(poll.task.spec):
+        if not answered or page.seen_time < (poll.asked_time or 0) or provider_of(page.key) != poll.pid:
+            return None
+        order = poll.order
+        if not order:
+            return None
+    return Found(poll, page.change, attrs.evolve(page.content, url=poll.url).to_json(), order, _moved(poll, page))
 
 
 def _moved(poll: Poll, page: Page) -> str:
@@ -244,6 +307,8 @@ def _judge(asks: Asked, results: Results, faults: dict[bytes, Fault], untold: in
     if page is not None and page.seen_time >= asked_time:
         if not page.cached or page.content is None:
             return asks._replace(fault="Its site has deleted it")
+        if page.change > asks.poll.seen:
+            return asks  # it is its site's own word, and not known to be as of that poll
         return asks._replace(unchanged=True, max_age=page.content.max_age, moved=_moved(asks.poll, page))
     if untold is not None and asked_time >= untold:
         return asks._replace(wait=True)  # it may still be in the outbox

@@ -10,7 +10,9 @@ from lcc.model.sources import Source, parse_source
 from lcc.model.tasks import (
     KEY_CHARS_MAX,
     NAME_CHARS_MAX,
+    NOBODY,
     POLLED_KINDS,
+    Asking,
     DueJob,
     Effects,
     FollowUp,
@@ -33,7 +35,7 @@ def apply_effects(
     rules: ITaskRules,
     job: Job,
     scope: str,
-    order: int,
+    asking: Asking,
     effects: Effects,
     items: IItemStore,
     page: str,
@@ -41,7 +43,7 @@ def apply_effects(
     """Carry the effects of a job out.
 
     :param scope: of the keys of its follow-ups.
-    :param order: order number of its asking; 0: none, so that it speaks for no site.
+    :param asking: whose own words its notices may be.
     :param page: key of the page that it was given; empty: none.
     :returns: follow-ups that were added.
     :raises ValueError: one of them cannot be; the transaction must not be committed.
@@ -51,7 +53,7 @@ def apply_effects(
         write.txn.execute(f"UPDATE {table} SET data = ? WHERE id = ?", [effects.data, key])
     notices, every = effects.notices, effects.every_seconds
     if effects.items:
-        stored = items.store(write.txn, job.task, job.id, page, effects.items, write.now)
+        stored = items.store(write.txn, job.task, job.id, page, effects.items, write.now, asking != NOBODY)
         write.count(job.spec.kind, items=stored.new)
         write.txn.execute("UPDATE jobs SET items = items + ? WHERE id = ?", [stored.new, job.id])
         notices += stored.notices
@@ -62,8 +64,8 @@ def apply_effects(
     if every is not None:
         _set_period(write, job.task, every)
     for notice in notices:
-        _check_notice(notice, order)
-    notify(write, rules, notices, order, job.id)
+        _check_notice(notice, asking)
+    notify(write, rules, notices, asking, job.id)
     return _add_followups(write, job, scope, effects.followups)
 
 
@@ -80,12 +82,12 @@ def _set_period(write: TaskWrite, task: int, every_seconds: int) -> None:
     write.txn.execute("UPDATE tasks SET every_seconds = ? WHERE id = ?", [min(every, most) if most else every, task])
 
 
-def _check_notice(notice: JobNotice, order: int) -> None:
+def _check_notice(notice: JobNotice, asking: Asking) -> None:
     source = parse_source(notice.source)
     if source & ~JOBS_MAY_SAY:
         raise ValueError(f"a job may not notify with the source {notice.source!r}")
-    if source is Source.LISTED and not order:
-        raise ValueError("only the worker of a site's own feed or sitemap may notify with the source 'listed'")
+    if source is Source.LISTED and asking == NOBODY:
+        raise ValueError("only a feed with --listed, or a sitemap, may notify with the source 'listed'")
     if notice.op not in _OPERATIONS:
         raise ValueError(f"op={notice.op[:40]!r} is none of {', '.join(_OPERATIONS)}")
     if len(notice.mimetype) > NAME_CHARS_MAX:

@@ -11,6 +11,8 @@ from lcc.interfaces import IItemStore, ITaskRules
 from lcc.model.polled import PolledContent
 from lcc.model.tasks import (
     MESSAGE_CHARS_MAX,
+    NOBODY,
+    Asking,
     DueJob,
     Effects,
     Job,
@@ -21,6 +23,7 @@ from lcc.model.tasks import (
     Task,
     TaskState,
 )
+from lcc.storage.database.key_ranges import provider_of
 from lcc.storage.tasks.effects import apply_effects
 from lcc.storage.tasks.polls import after_poll, not_skipped
 from lcc.storage.tasks.rows import JOBS, TASKS, is_open, is_polled, job_of, task_of
@@ -65,7 +68,7 @@ def record_endings(write: TaskWrite, rules: ITaskRules, items: IItemStore, resul
         result = _as_killed(result, row.killed)
         if result.state in (JobState.RUNNING, JobState.COMPLETED):
             page = row.given.key if row.given else ""
-            made = apply_effects(write, rules, row.job, row.scope, row.order, result.effects, items, page)
+            made = apply_effects(write, rules, row.job, row.scope, row.asking, result.effects, items, page)
             ended.made.extend(made)
         _log(write, result)
         if result.commit:
@@ -201,7 +204,7 @@ def _save_task(write: TaskWrite, task: Task, job: Job, result: JobResult, follow
 class _Row(NamedTuple):
     job: Job
     scope: str
-    order: int
+    asking: Asking
     given: PolledContent | None
     killed: str
 
@@ -215,8 +218,11 @@ def _running(write: TaskWrite, number: int, attempt: int) -> _Row | None:
     job = job_of(row)
     if job.state is not JobState.RUNNING or job.attempt != attempt:
         return None
-    scope, order, given, killed = row[len(JOBS.columns) :]
-    return _Row(job, scope, order, PolledContent.from_json(given) if given else None, killed)
+    scope, order, text, killed = row[len(JOBS.columns) :]
+    given = PolledContent.from_json(text) if text else None
+    # The number was drawn for the provider of the document (lcc.storage.tasks.polls).
+    asking = Asking(provider_of(bytes.fromhex(given.key)), order) if given and order else NOBODY
+    return _Row(job, scope, asking, given, killed)
 
 
 def _log(write: TaskWrite, result: JobResult) -> None:

@@ -48,7 +48,9 @@ class ItemStore:
     def __init__(self, rules: IItemRules) -> None:
         self._rules = rules
 
-    def store(self, txn: Txn, task: int, job: int, page: str, items: Sequence[str], now: int) -> ItemsStored:
+    def store(
+        self, txn: Txn, task: int, job: int, page: str, items: Sequence[str], now: int, listed: bool = False
+    ) -> ItemsStored:
         """As :meth:`lcc.interfaces.IItemStore.store`."""
         harvest = read_harvest(items)
         for text in harvest.texts:
@@ -63,8 +65,10 @@ class ItemStore:
         if harvest.feed:
             _write_feed(txn, task, harvest.policy, harvest.feed, bool(new or changed), now)
         _write_texts(txn, harvest.texts, now)
-        urls = dict.fromkeys(each.row.permalink for each in new if each.row.permalink)
-        notices = tuple(JobNotice(url, "feed") for url in urls)
+        # Where the site itself says so, what has changed is fetched again; a hint only fetches what is not there.
+        noticed = [*new, *changed] if listed else new
+        urls = dict.fromkeys(each.row.permalink for each in noticed if each.row.permalink)
+        notices = tuple(JobNotice(url, "listed" if listed else "feed") for url in urls)
         return ItemsStored(len(new), len(changed), notices, None, harvest.robots)
 
     def _judged(self, txn: Txn, task: int, rows: Sequence[ItemRow]) -> tuple[list[Judged], dict[bytes, _Times]]:

@@ -217,7 +217,8 @@ def _task_set(write: TaskWrite, rules: ITaskRules, order: Order, done: CarriedOu
     _save(write, changed)
     if changed.spec.args[:1] != task.spec.args[:1]:
         # Another page: nothing is known of it yet.
-        sql = "UPDATE tasks SET pid = 0, urlkey = NULL, asked_time = NULL, seen = 0, moved_from = '' WHERE id = ?"
+        sql = "UPDATE tasks SET pid = 0, urlkey = NULL, asked_time = NULL, asked_order = 0, seen = 0, moved_from = ''"
+        sql += " WHERE id = ?"
         write.txn.execute(sql, [task.id])
     job = _open_job(write, task.id)
     if job is not None and job.due_time is not None:
@@ -254,7 +255,7 @@ def _task_resume(write: TaskWrite, rules: ITaskRules, order: Order, _done: Carri
             due = max(due, task.started_time + task.when.every_seconds)
     _save(write, attrs.evolve(task, state=TaskState.ACTIVE, due_time=due, failures=0, since_time=None))
     # Whose its page is is asked once more: its provider may have been removed.
-    write.txn.execute("UPDATE tasks SET pid = 0, urlkey = NULL WHERE id = ?", [task.id])
+    write.txn.execute("UPDATE tasks SET pid = 0, urlkey = NULL, asked_order = 0 WHERE id = ?", [task.id])
     return {"task": task.id}
 
 

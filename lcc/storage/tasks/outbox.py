@@ -2,6 +2,8 @@
 are accepted.
 
 A row is a set of one provider and one source, with a number of its own: told again after a crash, it is applied once.
+Whose the URLs are is known when they are told (:mod:`lcc.roles.scheduler.notices`), but for the site's own words:
+these are the provider's whose document has named them, and no other one's.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from lcc.model.tasks import JobNotice
+from lcc.model.tasks import NOBODY, Asking, JobNotice
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.write import TaskWrite
 
@@ -24,6 +26,7 @@ class OutboxSet(NamedTuple):
     """A set that has no answer yet.
 
     :ivar pid: 0: not known yet: that of ``root`` is to be asked for.
+    :ivar order: order number of the asking; 0: these are not the site's own words.
     :ivar urls: attributes of each ``<url>``.
     """
 
@@ -56,26 +59,26 @@ def _attributes(notice: JobNotice) -> dict[str, str]:
     return found
 
 
-def add_notices(write: TaskWrite, notices: Iterable[JobNotice], order: int, job: int) -> None:
+def add_notices(write: TaskWrite, notices: Iterable[JobNotice], asking: Asking, job: int) -> None:
     """Put these into the outbox, those of one site and source together.
 
-    :param order: order number of the asking, for those with the site's own word.
+    :param asking: whose own words those with the source ``listed`` are.
     """
     groups: dict[tuple[str, str], list[dict[str, str]]] = {}
     for notice in notices:
         groups.setdefault((root_of(notice.url), notice.source), []).append(_attributes(notice))
     for (root, source), urls in groups.items():
+        speaker = asking if source == "listed" else NOBODY
         for start in range(0, len(urls), URLS_MAX):
-            add_set(write, 0, root, source, order if source == "listed" else 0, urls[start : start + URLS_MAX], job)
+            add_set(write, speaker, root, source, urls[start : start + URLS_MAX], job)
 
 
 def add_set(
-    write: TaskWrite, pid: int, root: str, source: str, order: int, urls: Sequence[Mapping[str, str]], job: int = 0
-) -> int:
-    """One set; returns its number."""
-    number = write.next("notice")
-    write.txn.insert("tasknotices", _COLUMNS, [(number, pid, root, source, order, _json(urls), job, write.now)])
-    return number
+    write: TaskWrite, asking: Asking, root: str, source: str, urls: Sequence[Mapping[str, str]], job: int
+) -> None:
+    """One set."""
+    row = (write.next("notice"), asking.pid, root, source, asking.order, _json(urls), job, write.now)
+    write.txn.insert("tasknotices", _COLUMNS, [row])
 
 
 def add_polls(write: TaskWrite, polls: Iterable[tuple[int, str, str]]) -> None:
@@ -101,12 +104,12 @@ def outbox(txn: Txn, after: int, limit: int) -> list[OutboxSet]:
 
 def part_set(write: TaskWrite, number: int, parts: Sequence[Sequence[Mapping[str, str]]]) -> None:
     """In the place of this set come several, which have its URLs."""
-    row = write.txn.one("SELECT root, source, connorder, job FROM tasknotices WHERE number = ?", [number])
+    row = write.txn.one("SELECT root, source, job FROM tasknotices WHERE number = ?", [number])
     if row is None:
         return  # this was done before
-    root, source, order, job = row
+    root, source, job = row
     for urls in parts:
-        add_set(write, 0, root, source, order, urls, job)
+        add_set(write, NOBODY, root, source, urls, job)
     write.txn.execute("DELETE FROM tasknotices WHERE number = ?", [number])
 
 
@@ -130,14 +133,14 @@ class Answer(NamedTuple):
 
 def answer_sets(write: TaskWrite, answers: Sequence[Answer]) -> None:
     """These were answered; what is refused stands in the logs of their jobs."""
-    sql = "SELECT number, root, source, connorder, urls, job FROM tasknotices WHERE number IN ({in})"
+    sql = "SELECT number, root, source, urls, job FROM tasknotices WHERE number IN ({in})"
     rows = {row[0]: row[1:] for row in write.txn.query_in(sql, [answer.number for answer in answers])}
     for answer in answers:
         if answer.number not in rows:
             continue  # this was done before
-        root, source, order, urls, job = rows[answer.number]
+        root, source, urls, job = rows[answer.number]
         if answer.again:
-            add_set(write, 0, root, source, order, json.loads(urls), job)
+            add_set(write, NOBODY, root, source, json.loads(urls), job)
         elif answer.refused:
             write.tell(job, "error", answer.refused)
     write.txn.execute_in("DELETE FROM tasknotices WHERE number IN ({in})", list(rows))

@@ -22,10 +22,10 @@ from lcc.storage.tasks.robots import ROBOTS, remove_task, robots_known, settled
 from lcc.storage.tasks.rows import TASKS, task_of, task_values, write_list
 from lcc.storage.tasks.write import TaskWrite
 
-_OWN = ("pid", "urlkey", "polls", "asked_time", "seen")
+_OWN = ("pid", "urlkey", "polls", "asked_time", "asked_order", "seen")
 _NOTED = (
     *("due_time", "started_time", "ended_time", "last_state", "since_time", "failures", "message", "state"),
-    *("every_seconds", "pid", "urlkey", "polls", "asked_time"),
+    *("every_seconds", "pid", "urlkey", "polls", "asked_time", "asked_order"),
 )
 """What a poll changes of its task."""
 _SELECT = f"SELECT {', '.join((*TASKS.columns, *_OWN))} FROM tasks"
@@ -39,6 +39,7 @@ class Poll(NamedTuple):
     :ivar key: of its page, for all mime types; empty: not known yet.
     :ivar history: of its last polls, as the rules write it.
     :ivar asked_time: when its open poll was put into the queue; None: none is.
+    :ivar order: order number of ``pid`` that was drawn when its open poll began; 0: none was.
     :ivar seen: change number of the content that its workers got last.
     """
 
@@ -47,6 +48,7 @@ class Poll(NamedTuple):
     key: bytes
     history: str
     asked_time: int | None
+    order: int
     seen: int
 
     @property
@@ -59,12 +61,14 @@ class Found(NamedTuple):
     """What a poll has found: the page has this content.
 
     :ivar input: for the worker.
+    :ivar order: order number of the poll, where the page is its site's own word; else 0.
     :ivar moved: the URL that it has moved to for good; empty: nowhere.
     """
 
     poll: Poll
     change: int
     input: str
+    order: int = 0
     moved: str = ""
 
 
@@ -73,6 +77,7 @@ class Asked(NamedTuple):
 
     :ivar pid: whose the page is; 0: not known.
     :ivar key: of the page; empty: the URL is none.
+    :ivar order: order number of ``pid`` that was drawn for it; 0: none was.
     :ivar unchanged: the last poll has found nothing new.
     :ivar fault: why it has failed; empty: it has not.
     :ivar gone: the page says that it is gone for ever (410): it is polled no longer.
@@ -85,6 +90,7 @@ class Asked(NamedTuple):
     poll: Poll
     pid: int = 0
     key: bytes = b""
+    order: int = 0
     unchanged: bool = False
     fault: str = ""
     gone: bool = False
@@ -95,8 +101,8 @@ class Asked(NamedTuple):
 
 
 def _poll(row: tuple[Any, ...]) -> Poll:
-    pid, key, history, asked, seen = row[len(TASKS.columns) :]
-    return Poll(task_of(row[: len(TASKS.columns)]), pid, bytes(key or b""), history, asked, seen)
+    pid, key, history, asked, order, seen = row[len(TASKS.columns) :]
+    return Poll(task_of(row[: len(TASKS.columns)]), pid, bytes(key or b""), history, asked, order, seen)
 
 
 def due_polls(txn: Txn, now: int, limit: int) -> list[Poll]:
@@ -150,10 +156,9 @@ def make_found_jobs(write: TaskWrite, found: Sequence[Found]) -> list[DueJob]:
             due_time=write.now,
             updated_time=write.now,
         )
-        made.append(insert_job(write, job, f"task/{task.id}", None, each.input))
-        write.txn.execute(
-            "UPDATE tasks SET due_time = NULL, asked_time = NULL, seen = ? WHERE id = ?", [each.change, task.id]
-        )
+        made.append(insert_job(write, job, f"task/{task.id}", None, each.input, each.order))
+        sql = "UPDATE tasks SET due_time = NULL, asked_time = NULL, asked_order = 0, seen = ? WHERE id = ?"
+        write.txn.execute(sql, [each.change, task.id])
         if each.moved:
             _move(write, task, each.moved)
     return made
@@ -199,12 +204,14 @@ def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
         row = (
             *values.values(),
             *(1, each.pid or poll.pid, (each.key or poll.key) or None, history),
-            *(write.now if going_on else None, poll.seen),
+            *((write.now, each.order) if going_on else (None, 0)),
+            poll.seen,
         )
         if each.moved:
             _note(write, [row])
             _move(write, task, each.moved)
-            write.txn.execute("UPDATE tasks SET due_time = ?, asked_time = NULL WHERE id = ?", [write.now, task.id])
+            sql = "UPDATE tasks SET due_time = ?, asked_time = NULL, asked_order = 0 WHERE id = ?"
+            write.txn.execute(sql, [write.now, task.id])
             continue
         noted.append(row)
         if going_on:

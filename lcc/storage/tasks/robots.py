@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from lcc.interfaces import ITaskRules
-from lcc.model.tasks import JobNotice, JobSpec, Task, When
+from lcc.model.tasks import NOBODY, Asking, JobNotice, JobSpec, Task, When
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.new_tasks import draw_task_id, insert_task
 from lcc.storage.tasks.outbox import add_notices, root_of
@@ -34,8 +34,11 @@ _ROBOTS = ("origin", "rules", "allow", "fetched_time", "checked_time", "status",
 _HELD = ("number", "origin", "url", "source", "op", "mimetype", "job", "time")
 
 
-def notify(write: TaskWrite, rules: ITaskRules, notices: Iterable[JobNotice], order: int, job: int) -> None:
-    """Put notices into the outbox, hints only as far as robots.txt of their sites allows."""
+def notify(write: TaskWrite, rules: ITaskRules, notices: Iterable[JobNotice], asking: Asking, job: int) -> None:
+    """Put notices into the outbox, hints only as far as robots.txt of their sites allows.
+
+    :param asking: whose own words those with the source ``listed`` are.
+    """
     free: list[JobNotice] = []
     hints: dict[str, list[JobNotice]] = {}
     for notice in notices:
@@ -45,7 +48,7 @@ def notify(write: TaskWrite, rules: ITaskRules, notices: Iterable[JobNotice], or
             free.append(notice)
     for origin, each in hints.items():
         free += _admitted(write, rules, origin, each, job)
-    add_notices(write, free, order, job)
+    add_notices(write, free, asking, job)
 
 
 def _admitted(
@@ -173,7 +176,7 @@ def _release(write: TaskWrite, rules: ITaskRules, origin: str, text: str, allow:
         by_job.setdefault(job, []).append(JobNotice(url, source, op, mimetype))
     write.txn.execute("DELETE FROM heldnotices WHERE origin = ?", [origin])
     for job, notices in by_job.items():
-        add_notices(write, _allowed(write, rules, text, allow, notices, job), 0, job)
+        add_notices(write, _allowed(write, rules, text, allow, notices, job), NOBODY, job)
 
 
 def settled(task: Task, allow: str) -> Task:

@@ -13,7 +13,7 @@ StoreUnavailable, and the caller repeats the call; after a newer scheduler has c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -30,6 +30,7 @@ from lcc.storage.tasks.due import due_jobs, due_tasks, make_due_jobs, running_jo
 from lcc.storage.tasks.endings import Ended, lose_attempts, record_endings, refused, set_job_aside, suspend_task
 from lcc.storage.tasks.housekeeping import purge_page
 from lcc.storage.tasks.item_purge import Place, purge_items
+from lcc.storage.tasks.listed import part_listed
 from lcc.storage.tasks.managers import managers, save_managers
 from lcc.storage.tasks.orders import ORDERS, CarriedOut, carry_out_orders, refuse_order
 from lcc.storage.tasks.outbox import Answer, OutboxSet, answer_sets, outbox, outbox_since, part_set
@@ -256,6 +257,10 @@ class TaskStore:
     def part_set(self, number: int, parts: Sequence[Sequence[Mapping[str, str]]], now: int) -> Deferred[None]:
         """As :func:`lcc.storage.tasks.outbox.part_set`."""
         return self._write(now, part_set, number, parts)
+
+    def part_listed(self, number: int, own: Collection[str], why: str, now: int) -> Deferred[None]:
+        """As :func:`lcc.storage.tasks.listed.part_listed`."""
+        return self._write(now, part_listed, self._rules, number, own, why)
 
     def read(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
         """Run ``function(txn, *args)``, which only reads."""
