@@ -54,6 +54,7 @@ class PageLinks(NamedTuple):
     :ivar noindex: it asks not to be indexed.
     :ivar truncated: a limit was reached: there may be more.
     :ivar faults: what could not be read, for people, at most a few.
+    :ivar title, text: of the page, if its text was wanted (:attr:`ExtractionLimits.page_chars`).
     :ivar failed: the page ended its worker, or took too long; the reason stands in ``faults``.
     """
 
@@ -64,6 +65,8 @@ class PageLinks(NamedTuple):
     truncated: bool = False
     faults: tuple[str, ...] = ()
     failed: bool = False
+    title: str = ""
+    text: str = ""
 
 
 class ExtractionLimits(NamedTuple):
@@ -72,6 +75,7 @@ class ExtractionLimits(NamedTuple):
     :ivar links: of a page; further ones are left out, and the page is ``truncated``.
     :ivar document_bytes: of a page; what is behind them is not read.
     :ivar text_chars: of a link's text.
+    :ivar page_chars: of the page's own text; 0: it is not wanted.
     :ivar page_seconds: of the clock, for a page; then its worker is killed.
     :ivar memory_bytes: of a worker's address space.
     :ivar cpu_seconds: of a worker for a page; the kernel kills it then.
@@ -80,6 +84,7 @@ class ExtractionLimits(NamedTuple):
     links: int = 10_000
     document_bytes: int = 8 << 20
     text_chars: int = 200
+    page_chars: int = 0
     page_seconds: float = 20.0
     memory_bytes: int = 1 << 30
     cpu_seconds: int = 10

@@ -10,6 +10,8 @@ Only the standard library is imported here: the launcher is small.
 from __future__ import annotations
 
 import json
+import os
+import sys
 from typing import Any, NamedTuple
 
 REQUEST_BYTES_MAX = 150_000
@@ -19,6 +21,12 @@ TERM, KILL, LEASE = "term", "kill", "lease"
 
 
 LEASE_WAS_OVER = "Not started: the lease of the job was over"
+
+
+def python_process(module: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """Command and environment of a process of our own: this Python, what it can import, and nothing else of ours."""
+    command = [sys.executable, "-s", "-P", "-m", module, *arguments]
+    return command, {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUTF8": "1"}
 
 
 class Limits(NamedTuple):

@@ -34,7 +34,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     # A worker, and what else reads feeds.
     "feeds": GROUND | MIDDLE | {"interfaces", "workers", "feeds"},
     # Names, filters, extractors and stores of the spider; texts and encodings are as feeds read them.
-    "spider": GROUND | MIDDLE | {"interfaces", "feeds", "spider"},
+    "spider": GROUND | MIDDLE | {"interfaces", "feeds", "workers", "spider"},
     "roles": GROUND | MIDDLE | {"interfaces", "client", "insight", "workers", "spider", "roles"},
     # The former name of the clients, and of the fields of their queries.
     "users": frozenset({"client", "roles", "users"}),

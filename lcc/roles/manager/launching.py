@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -23,7 +22,7 @@ from twisted.python.failure import Failure
 from lcc.roles.manager.descriptors import Descriptor, Output
 from lcc.roles.manager.remains import sweep
 from lcc.transport.stream import XmlStream
-from lcc.workers.launch import LEASE, REQUEST_BYTES_MAX, Launch, Report
+from lcc.workers.launch import LEASE, REQUEST_BYTES_MAX, Launch, Report, python_process
 from lcc.workers.linux import boot_seconds
 
 _log = Logger()
@@ -135,14 +134,12 @@ class Launcher:
         for each in (here, there):
             each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * REQUEST_BYTES_MAX)
         with there:
-            environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUTF8": "1"}
-            arguments = [sys.executable, "-s", "-P", "-m", "lcc.workers.launcher"]
-            arguments += [*self._preload]
+            command, environment = python_process("lcc.workers.launcher", *self._preload)
             protocol = _LauncherProtocol(lambda: self._died(here))
             self._process = self._reactor.spawnProcess(
                 protocol,
-                sys.executable,
-                arguments,
+                command[0],
+                command,
                 environment,
                 "/",
                 childFDs={0: there.fileno(), 1: self._lock(), 2: "r"},

@@ -52,8 +52,10 @@ class HtmlExtractor:
                     parser.feed(text[start : start + PIECE_BYTES])
             if text and not text.isspace():
                 parser.close()
-        except etree.XMLSyntaxError:
-            pass  # nothing in it; or it ends where lxml gives up: what was read is kept
+        except etree.XMLSyntaxError as error:
+            if getattr(error, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY:
+                raise MemoryError from None
+            # Nothing in it; or it ends where lxml gives up: what was read is kept.
         target.end("a")
 
 

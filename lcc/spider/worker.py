@@ -1,0 +1,138 @@
+"""An extraction worker: a process that finds links, within limits of memory and time.
+
+It reads pages at descriptor 0 and writes what it finds to descriptor 1 (:mod:`lcc.spider.messages`), each page's as
+soon as it is known: whoever started it sees at which page it stopped.  It ends with its parent, at the end of its
+input, and behind a page for which its memory did not suffice.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from lcc.feeds.plain import plain_text
+from lcc.model.links import ExtractionLimits, PageLinks
+from lcc.spider.extractors.extraction import Extraction
+from lcc.spider.extractors.found import Document
+from lcc.spider.extractors.html import HtmlExtractor, in_utf8
+from lcc.spider.extractors.registry import extractors_by_type
+from lcc.spider.messages import Frames, read_pages, write_links, write_types
+from lcc.workers import linux
+
+READ_BYTES = 1 << 20
+_HTML = frozenset(HtmlExtractor.mimetypes)
+_OPEN_FILES = 64
+
+
+class OutOfMemory(Exception):
+    """A page took more memory than there may be.
+
+    :ivar answer: what is said of it.
+    """
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+class Worker:
+    """Answers messages; no process of its own is needed for that.
+
+    :param extractors: names of those to use (:func:`lcc.spider.extractors.registry.extractors_by_type`).
+    :param robot: as :class:`lcc.spider.extractors.extraction.Extraction`.
+    """
+
+    def __init__(self, limits: ExtractionLimits, extractors: Sequence[str] = (), robot: str = "lcc") -> None:
+        by_type = extractors_by_type(extractors)
+        self._limits = limits
+        self._extraction = Extraction(by_type, limits, robot)
+        self._frames = Frames()
+        self._heads: bytes | None = None
+        self._types = by_type.keys() | ({"text/plain"} if limits.page_chars else ())
+
+    def greeting(self) -> bytes:
+        """What it says first."""
+        return write_types(self._types)
+
+    def receive(self, data: bytes) -> Iterator[bytes]:
+        """The answers to what is complete with this data, page by page.
+
+        :raises BadFrame, ValueError: it is no message.
+        :raises OutOfMemory: a page took too much; no more can be read.
+        """
+        for each in self._frames.receive(data):
+            if self._heads is None:
+                self._heads = each
+                continue
+            heads, self._heads = self._heads, None
+            for document in read_pages(heads, each):
+                try:
+                    yield write_links(self.links(document))
+                except MemoryError:
+                    reason = f"it takes more than {self._limits.memory_bytes >> 20} MiB of memory"
+                    raise OutOfMemory(
+                        write_links(PageLinks(base=document.url, failed=True, faults=(reason,)))
+                    ) from None
+
+    def links(self, document: Document) -> PageLinks:
+        """What is found in a document."""
+        found = self._extraction.links(document)
+        if not self._limits.page_chars or not document.content:
+            return found
+        if document.mimetype in _HTML:
+            plain = plain_text(in_utf8(document.content, document.charset)[0].decode(), self._limits.page_chars)
+            return found._replace(title=plain.title, text=plain.text)
+        if document.mimetype == "text/plain":
+            text = in_utf8(document.content, document.charset)[0].decode("utf-8", "replace")
+            return found._replace(text=text[: self._limits.page_chars].strip())
+        return found
+
+
+def main(settings: str) -> None:
+    """Answer until there are no more messages."""
+    linux.die_with_parent()
+    linux.gain_nothing()
+    told = json.loads(settings)
+    limits = ExtractionLimits(*told["limits"])
+    worker = Worker(limits, told["extractors"], told["robot"])
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
+    resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
+    gc.collect()
+    gc.freeze()
+    _say(worker.greeting())
+    while True:
+        _limit_time(limits.cpu_seconds)
+        data = os.read(0, READ_BYTES)
+        if not data:
+            return
+        try:
+            for answer in worker.receive(data):
+                _say(answer)
+                _limit_time(limits.cpu_seconds)
+        except OutOfMemory as error:
+            _say(error.answer)
+            return
+
+
+def _limit_time(seconds: int) -> None:
+    """Let the kernel end the process when the next page takes more of the processor's time."""
+    limit = int(time.process_time()) + 1 + seconds
+    now, most = resource.getrlimit(resource.RLIMIT_CPU)
+    if now != limit:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
+
+
+def _say(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view) :]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

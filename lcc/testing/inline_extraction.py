@@ -1,0 +1,81 @@
+"""Extraction without processes: workers of a pool that run where it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet.error import ProcessDone, ProcessExitedAlready, ProcessTerminated
+from twisted.internet.protocol import ProcessProtocol
+from twisted.python.failure import Failure
+
+from lcc.model.links import ExtractionLimits, PageLinks
+from lcc.spider.extractors.found import Document
+from lcc.spider.worker import OutOfMemory, Worker
+
+
+class _Died(Exception):
+    """A document has ended the worker."""
+
+
+class _Doomed(Worker):
+    def __init__(self, limits: ExtractionLimits, extractors: Sequence[str], doomed: Callable[[bytes], bool]) -> None:
+        super().__init__(limits, extractors)
+        self._doomed = doomed
+
+    def links(self, document: Document) -> PageLinks:
+        if self._doomed(document.content):
+            raise _Died
+        return super().links(document)
+
+
+class InlineWorker:
+    """A worker as its pool sees it (``IProcessTransport``): it answers on a later turn of the reactor.
+
+    :param clock: the reactor.
+    :param doomed: whether a content ends it, instead of being looked at.
+    """
+
+    def __init__(
+        self,
+        clock: Any,
+        protocol: ProcessProtocol,
+        limits: ExtractionLimits,
+        extractors: Sequence[str] = (),
+        doomed: Callable[[bytes], bool] = lambda _: False,
+    ) -> None:
+        self._clock = clock
+        self._protocol = protocol
+        self._worker = _Doomed(limits, extractors, doomed)
+        self._alive = True
+        clock.callLater(0, self._say, self._worker.greeting())
+
+    def write(self, data: bytes) -> None:
+        """Answer this."""
+        self._clock.callLater(0, self._answer, data)
+
+    def signalProcess(self, signal: str) -> None:
+        """End, whatever the signal."""
+        if not self._alive:
+            raise ProcessExitedAlready
+        self._end(ProcessTerminated(signal=9))
+
+    def _say(self, data: bytes) -> None:
+        if self._alive:
+            self._protocol.outReceived(data)
+
+    def _answer(self, data: bytes) -> None:
+        if not self._alive:
+            return
+        try:
+            for answer in self._worker.receive(data):
+                self._say(answer)
+        except OutOfMemory as error:
+            self._say(error.answer)
+            self._end(ProcessDone(0))
+        except _Died:
+            self._end(ProcessTerminated(signal=11))
+
+    def _end(self, reason: Exception) -> None:
+        self._alive = False
+        self._clock.callLater(0, self._protocol.processEnded, Failure(reason))

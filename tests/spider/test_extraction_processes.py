@@ -1,0 +1,117 @@
+"""Extraction in real processes: their limits hold, whatever a page does to them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+
+from lcc.model.links import ExtractionLimits, PageLinks
+from lcc.roles.spider.extraction import ExtractionPool, spawn_by
+from tests.support.pages import page
+from tests.support.pdf import pdf_with_links
+
+PLUGIN = """
+import os, resource, signal, time
+from twisted.plugin import IPlugin
+from zope.interface import implementer
+from lcc.interfaces import ILinkExtractor
+
+@implementer(IPlugin, ILinkExtractor)
+class Hostile:
+    name = "hostile"
+    mimetypes = ("text/x-hostile",)
+
+    def extract(self, content, found):
+        word, _, link = content.decode().partition(" ")
+        if word == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif word == "exit":
+            os._exit(0)
+        elif word == "memory":
+            held = [bytes(1 << 24) for _ in range(1000)]
+        elif word == "processor":
+            while True:
+                pass
+        elif word == "sleep":
+            time.sleep(1000)
+        elif word == "files":
+            held = [open("/dev/null") for _ in range(10_000)]
+        elif word == "raise":
+            raise KeyError("its own fault")
+        elif word == "environment":
+            found.link("/" + "-".join(sorted(os.environ)))
+        found.link(link)
+
+hostile = Hostile()
+"""
+
+Extract = Callable[..., Deferred[list[PageLinks]]]
+
+
+@pytest.fixture
+def extract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Extract]:
+    """Extracts contents of the type text/x-hostile with two workers."""
+    folder = tmp_path / "lcc" / "spider" / "extractors" / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "hostile.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(tmp_path)
+    limits = ExtractionLimits(memory_bytes=400 << 20, cpu_seconds=1, page_seconds=3.0)
+    pool = ExtractionPool(reactor, spawn_by(reactor, limits), limits, 2)
+    pool.start()
+
+    def extracted(*contents: str | bytes, mimetype: str = "text/x-hostile") -> Deferred[list[PageLinks]]:
+        pages = [page(f"http://h.example/{n}", each, mimetype) for n, each in enumerate(contents)]
+        return pool.extract(pages)
+
+    yield extracted
+    pytest_twisted.blockon(pool.stop())
+
+
+async def test_pages_that_end_their_worker_are_set_aside_and_all_others_have_their_links(
+    extract: Extract, logged: Any
+) -> None:
+    bad = {"kill": "signal 9", "memory": "400 MiB of memory"}
+    contents = [f"good /{n}" for n in range(40)]
+    for at, word in enumerate(bad):
+        contents[11 * at + 3] = f"{word} /bad"
+    found = await extract(*contents)
+    assert [each.failed for each in found] == [not content.startswith("good") for content in contents]
+    assert all(len(each.links) == 1 for each in found if not each.failed)
+    for at, reason in enumerate(bad.values()):
+        assert reason in found[11 * at + 3].faults[0]
+        assert f"http://h.example/{11 * at + 3}" in str(logged)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("word", "reason"), [("exit", "ended"), ("processor", "ended"), ("sleep", "more than 3 s")])
+async def test_a_page_that_ends_its_worker_in_another_way(
+    extract: Extract, word: str, reason: str, logged: Any
+) -> None:
+    good, bad, later = await extract("good /x", f"{word} /bad", "good /y")
+    assert (good.failed, bad.failed, later.failed) == (False, True, False)
+    assert reason in bad.faults[0]
+
+
+async def test_what_an_extractor_raises_is_a_fault_of_its_page(extract: Extract) -> None:
+    raised, files, good = await extract("raise /x", "files /x", "good /x")
+    assert not raised.failed and "KeyError" in raised.faults[0]
+    assert not files.failed and "files" in files.faults[0]
+    assert good.links
+
+
+async def test_workers_know_nothing_of_the_environment(extract: Extract, monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = await extract("environment /x")
+    names = set(found.links[0].url.rpartition("/")[2].split("-"))
+    assert names <= {"PATH", "PYTHONPATH", "PYTHONUTF8", "LC_CTYPE"}, os.environ.keys()
+
+
+async def test_pdf_within_the_limits_of_a_worker(extract: Extract) -> None:
+    (found,) = await extract(pdf_with_links("http://h.example/x"), mimetype="application/pdf")
+    assert [link.url for link in found.links] == ["http://h.example/x"]
