@@ -12,6 +12,7 @@ from zope.interface import Attribute, Interface
 from lcc.model.candidates import Candidate, Facts, FilterRules
 from lcc.model.crawls import (
     Crawl,
+    CrawlSettings,
     FoundUrl,
     FrontierBatch,
     HostRef,
@@ -24,6 +25,7 @@ from lcc.model.crawls import (
     ToldUrl,
     Trap,
     UrlAnswer,
+    UrlOrder,
 )
 from lcc.model.links import Page, PageLinks
 
@@ -83,6 +85,69 @@ class IOpenStore(Interface):
 
 class IFrontierRules(Interface):
     """The rules of the frontier, used by its store (pure: :class:`lcc.domain.spider.rules.FrontierRules`)."""
+
+    window: int = Attribute("URLs of a host that are told and not answered, at most.")
+    told_wait_seconds: int = Attribute("After a URL was told, or asked for, until it is asked what became of it.")
+    url_failures_max: int = Attribute("How often a URL is told that fails because of its host.")
+
+    def host_key(root: str) -> bytes:
+        """The key of a host."""
+
+    def host_place(root: str) -> tuple[str, str, int]:
+        """The host of a root, its registered domain, its bucket."""
+
+    def rank(order: UrlOrder, depth: int, inlinks: int, cash: int) -> int:
+        """The rank of a URL that waits: the lowest is told first."""
+
+    def start_cash(order: UrlOrder) -> int:
+        """The cash of a URL that nothing links to."""
+
+    def shares(cash: int, count: int) -> list[int]:
+        """What each of so many links gets of a page's cash."""
+
+    def history(former: int, handed_on: int, seconds: int) -> int:
+        """The importance of a page after a visit, so many seconds after the one before."""
+
+    def interval(settings: CrawlSettings, former_seconds: int, changed: bool | None) -> int:
+        """Seconds from a visit to the next; 0: there is none.
+
+        :param changed: since the last visit; None: this is the first."""
+
+    def interval_after_error(settings: CrawlSettings, former_seconds: int) -> int:
+        """Seconds until a URL that has failed is tried again; 0: never."""
+
+    def due(now: int, interval_seconds: int) -> int:
+        """The rank of a URL that was visited: when it is looked at again."""
+
+    def ready_time(
+        waiting: int,
+        told: int,
+        due_time: int | None,
+        parked_time: int,
+        excluded: bool,
+        ready_time: int | None,
+        now: int,
+    ) -> int | None:
+        """From when on URLs of a host can be told; None: there are none, or no room.
+
+        :param waiting, told: its URLs.
+        :param due_time: when the first of its URLs is looked at again; None: never.
+        :param ready_time: as it was found last."""
+
+    def turn(told: int, waiting: int, due: int) -> tuple[int, int]:
+        """How many of the URLs of a host that wait, and of those that are to be looked at again, are told now."""
+
+    def is_fault_of_host(code: int) -> bool:
+        """Whether an error says more of the host than of the URL."""
+
+    def fail_host(failures: int, parkings: int, now: int) -> tuple[int, int, int]:
+        """One more failure of a host: failures in a row, parkings in a row, until when it is parked (0: not)."""
+
+    def park_host(parkings: int, now: int) -> tuple[int, int, int]:
+        """A host is parked: as :meth:`fail_host`."""
+
+    def is_full(hosts: int, settings: CrawlSettings, domain_hosts: int) -> str:
+        """Why a crawl takes no more hosts of a domain: the counter of what is dropped; empty: it does."""
 
 
 class IFrontier(Interface):
@@ -161,8 +226,11 @@ class IFrontier(Interface):
     def ready_hosts(crawl: int, buckets: Collection[int], now: int, limit: int) -> Deferred[list[ReadyHost]]:
         """Hosts with URLs to tell now and room in their windows, those that have waited longest first."""
 
-    def watched(watched: Sequence[tuple[HostRef, int]], now: int) -> Deferred[None]:
-        """The providers of hosts."""
+    def hosts_this_hour(now: int) -> Deferred[int]:
+        """Hosts that have become watched providers in this hour, of all spiders."""
+
+    def watched(watched_hosts: Sequence[tuple[HostRef, int]], now: int) -> Deferred[None]:
+        """The providers of hosts.  One that had none counts for this hour."""
 
     def fail_host(host: HostRef, code: int, now: int) -> Deferred[None]:
         """No provider was given for a host: it is parked, and tried again then.

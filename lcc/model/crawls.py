@@ -309,9 +309,11 @@ class HostRow(NamedTuple):
 class CrawlStatus:
     """How far a crawl has come.
 
-    :ivar counts: by name: ``known``, ``waiting``, ``told``, ``cached``, ``failed``, ``gone``, ``refused`` (URLs),
-        ``hosts``, ``parked``, ``pages`` (that were read), ``links`` (that passed the filters), and those of the
-        spiders (:attr:`FrontierBatch.counts`).
+    :ivar counts: by name.  URLs: ``known``, ``waiting`` (of these ``held``: their hosts are parked or excluded),
+        ``told`` (for the first time), ``rechecks`` (told again), ``cached``, ``failed``, ``gone``, ``refused``.
+        ``hosts``, ``parked`` (hosts).  What was read: ``pages``, ``links`` (that passed the filters); what limits
+        have dropped: ``urls-max``, ``hosts-max``, ``domain-hosts-max``.  And those of the spiders
+        (:attr:`FrontierBatch.counts`).
     """
 
     crawl: Crawl
@@ -319,8 +321,8 @@ class CrawlStatus:
 
     @property
     def is_done(self) -> bool:
-        """Nothing waits and nothing is told; pages may be looked at again later."""
-        return not self.counts.get("waiting") and not self.counts.get("told")
+        """Nothing is told, and nothing waits but for hosts that are parked; pages may be looked at again later."""
+        return not self.counts.get("told", 0) and self.counts.get("waiting", 0) == self.counts.get("held", 0)
 
 
 class SpiderClaim(NamedTuple):

@@ -12,10 +12,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import attrs
+from zope.interface import implementer
 
 from lcc.domain.registered_domain import registered_domain
 from lcc.domain.spider.keys import bucket_of, host_key, host_of_root
 from lcc.errors import GONE_STATUSES, Remedy, entry_for
+from lcc.interfaces import IFrontierRules
 from lcc.model.crawls import NEVER, CrawlSettings, UrlOrder
 
 START_CASH = 10**12
@@ -65,21 +67,6 @@ def history(former: int, handed_on: int, seconds: int, window_seconds: int) -> i
     return former * (window_seconds - seconds) // window_seconds + handed_on
 
 
-class HostState(NamedTuple):
-    """What decides when URLs of a host are told.
-
-    :ivar due_time: when the first of its URLs is looked at again; None: never.
-    :ivar ready_time: as it was found last; None: not ready.
-    """
-
-    waiting: int
-    told: int
-    due_time: int | None
-    parked_time: int
-    excluded: bool
-    ready_time: int | None
-
-
 class HostFault(NamedTuple):
     """What a host's failures come to.
 
@@ -91,6 +78,7 @@ class HostFault(NamedTuple):
     parked_time: int
 
 
+@implementer(IFrontierRules)
 @attrs.frozen
 class FrontierRules:
     """See :mod:`lcc.domain.spider.rules`.
@@ -174,21 +162,34 @@ class FrontierRules:
 
     # Hosts.
 
-    def ready_time(self, host: HostState, now: int) -> int | None:
-        """From when on URLs of the host can be told; None: there are none, or no room.
+    def ready_time(
+        self,
+        waiting: int,
+        told: int,
+        due_time: int | None,
+        parked_time: int,
+        excluded: bool,
+        ready_time: int | None,
+        now: int,
+    ) -> int | None:
+        """From when on URLs of a host can be told; None: there are none, or no room.
 
         A window is filled again once it is half empty, so that sets are not of single URLs.  Who is ready keeps its
         place: those that have waited longest come first.
+
+        :param waiting, told: its URLs.
+        :param due_time: when the first of its URLs is looked at again; None: never.
+        :param ready_time: as it was found last; None: it was not ready.
         """
-        if host.excluded or host.told > self.window // 2:
+        if excluded or told > self.window // 2:
             return None
-        if host.waiting > 0:
-            since = now if host.ready_time is None else min(host.ready_time, now)
-        elif host.due_time is not None:
-            since = host.due_time
+        if waiting > 0:
+            since = now if ready_time is None else min(ready_time, now)
+        elif due_time is not None:
+            since = due_time
         else:
             return None
-        return max(since, host.parked_time)
+        return max(since, parked_time)
 
     def turn(self, told: int, waiting: int, due: int) -> tuple[int, int]:
         """How many of the URLs of a host that wait, and of those that are to be looked at again, are told now.

@@ -103,6 +103,7 @@ CREATE TABLE IF NOT EXISTS spspider (
     name VARCHAR(64) NOT NULL,
     epoch VARCHAR(32) NOT NULL,                 -- of the numbers of its sets
     beats BIGINT NOT NULL,                      -- how often it has shown that it lives
+    fence BIGINT NOT NULL,                      -- grows with its writes, on Galera
     writes BIGINT NOT NULL,                     -- number of its last write that was committed
     sets BIGINT NOT NULL,                       -- number of its last set
     hosts_hour BIGINT NOT NULL,                 -- hour since 1970 of the next

@@ -102,6 +102,7 @@ CREATE TABLE spspider (
     name TEXT NOT NULL,
     epoch TEXT NOT NULL,                        -- of the numbers of its sets
     beats INTEGER NOT NULL,                     -- how often it has shown that it lives
+    fence INTEGER NOT NULL,                     -- grows with its writes, on Galera
     writes INTEGER NOT NULL,                    -- number of its last write that was committed
     sets INTEGER NOT NULL,                      -- number of its last set
     hosts_hour INTEGER NOT NULL,                -- hour since 1970 of the next

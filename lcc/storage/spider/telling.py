@@ -1,0 +1,233 @@
+"""Which URLs are told next, and what became of those that were told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeVar
+
+from lcc.interfaces import IFrontierRules
+from lcc.model.crawls import (
+    NEVER,
+    Crawl,
+    CrawlState,
+    HostRef,
+    ReadyHost,
+    Telling,
+    ToldUrl,
+    UrlAnswer,
+    UrlState,
+    Verdict,
+)
+from lcc.storage.database.transactions import Txn
+from lcc.storage.spider.rows import URLS, Host, Url
+from lcc.storage.spider.write import FrontierWrite
+
+V = TypeVar("V")
+
+_VISITED = (UrlState.CACHED, UrlState.FAILED, UrlState.GONE, UrlState.REFUSED)
+_FIRST = "WHERE crawl = ? AND hostkey = ? AND state = ? AND urlrank <= ? ORDER BY urlrank LIMIT ?"
+_TELLABLE = ("state", "urlrank", "told_set")
+_READY = "SELECT crawl, root, pid, ready_time FROM sphost{} WHERE crawl = ? AND bucket = ? AND ready_time <= ?"
+_ASKED = "SELECT crawl, root, pid, ask_time FROM sphost{} WHERE crawl = ? AND bucket = ? AND ask_time <= ?"
+
+
+# Which hosts.
+
+
+def ready_hosts(txn: Txn, crawl: int, buckets: Collection[int], now: int, limit: int) -> list[ReadyHost]:
+    """As :meth:`lcc.interfaces.IFrontier.ready_hosts`."""
+    sql = f"{_READY.format(' ' + txn.by_index('sphost_ready'))} ORDER BY ready_time LIMIT ?"
+    return _first(txn, sql, crawl, buckets, now, limit)
+
+
+def told_hosts(txn: Txn, crawl: int, buckets: Collection[int], now: int, limit: int) -> list[ReadyHost]:
+    """As :meth:`lcc.interfaces.IFrontier.told_hosts`."""
+    sql = f"{_ASKED.format(' ' + txn.by_index('sphost_ask'))} ORDER BY ask_time LIMIT ?"
+    return _first(txn, sql, crawl, buckets, now, limit)
+
+
+def _first(txn: Txn, sql: str, crawl: int, buckets: Collection[int], now: int, limit: int) -> list[ReadyHost]:
+    rows = txn.query_each(sql, [(crawl, bucket, now, limit) for bucket in sorted(buckets)])
+    rows.sort(key=lambda row: (row[3], row[1]))
+    return [ReadyHost(*row[:3]) for row in rows[:limit]]
+
+
+def told_urls(txn: Txn, rules: IFrontierRules, host: HostRef, before: int, limit: int) -> list[ToldUrl]:
+    """As :meth:`lcc.interfaces.IFrontier.told_urls`."""
+    values = [host.crawl, rules.host_key(host.root), UrlState.TOLD.value, before - 1, limit]
+    return [_told(Url(*row)) for row in txn.query(_next_sql(txn), values)]
+
+
+def _next_sql(txn: Txn) -> str:
+    return f"{URLS.select} {txn.by_index('spurl_next')} {_FIRST}"
+
+
+def _told(url: Url) -> ToldUrl:
+    return ToldUrl(url.key, url.path, url.change > 0)
+
+
+# Telling.
+
+
+def watched(write: FrontierWrite, providers: Sequence[tuple[HostRef, int]]) -> None:
+    """As :meth:`lcc.interfaces.IFrontier.watched`."""
+    if write.done:
+        return
+    for host, pid in _hosts(write, providers):
+        if not host.pid and pid:
+            write.new_provider()
+        host.pid = pid
+
+
+def _hosts(write: FrontierWrite, given: Sequence[tuple[HostRef, V]]) -> list[tuple[Host, V]]:
+    """Those hosts that are known, locked."""
+    keyed = [((ref.crawl, write.rules.host_key(ref.root)), value) for ref, value in given]
+    write.load_hosts([at for at, _ in keyed])
+    return [(host, value) for at, value in keyed if (host := write.host(*at)) is not None]
+
+
+def fail_host(write: FrontierWrite, ref: HostRef, code: int) -> None:
+    """As :meth:`lcc.interfaces.IFrontier.fail_host`."""
+    if write.done:
+        return
+    for host, _ in _hosts(write, [(ref, None)]):
+        host.failures, host.parkings, host.parked_time = write.rules.park_host(host.parkings, write.now)
+        host.code = code
+
+
+def tell(write: FrontierWrite, refs: Sequence[HostRef]) -> list[Telling]:
+    """As :meth:`lcc.interfaces.IFrontier.tell`."""
+    if write.done:
+        return []
+    own = write.buckets()
+    told = []
+    for host, _ in _hosts(write, [(ref, None) for ref in dict.fromkeys(refs)]):
+        crawl = write.crawls.get(host.crawl)
+        ready = crawl is not None and crawl.state is CrawlState.ACTIVE and not host.excluded
+        if ready and host.bucket in own and host.parked_time <= write.now:
+            told += _tell(write, host)
+    return told
+
+
+def _tell(write: FrontierWrite, host: Host) -> list[Telling]:
+    now, window = write.now, write.rules.window
+    waiting = _next(write, host, [UrlState.WAITING], NEVER, window)
+    if len(waiting) < min(host.waiting, window):
+        _recount(write, host)
+    due = []
+    if host.due_time is not None and host.due_time <= now:
+        due = sorted(_next(write, host, _VISITED, now, window), key=lambda url: url.rank)
+    first, again = write.rules.turn(host.told, len(waiting), len(due))
+    urls = [*waiting[:first], *due[:again]]
+    # It is tried again: what failed so far counts no longer as one that is parked.
+    host.parked_time = 0
+    for url in urls:
+        write.moved(host, url.state, UrlState.TOLD, url.change == 0)
+    if urls:
+        write.sets += 1
+    for url in urls:
+        url.state, url.rank, url.told_set = UrlState.TOLD, now, write.sets
+    URLS.upsert(write.txn, [url.values() for url in sorted(urls, key=lambda url: url.key)], _TELLABLE)
+    if due:
+        host.due_time = _first_due(write, host)
+    if not urls:
+        return []
+    return [Telling(write.sets, host.crawl, host.root, host.pid, tuple(map(_told, urls)))]
+
+
+def _next(write: FrontierWrite, host: Host, states: Iterable[UrlState], upto: int, limit: int) -> list[Url]:
+    """The first rows of a host in these states."""
+    each = [(host.crawl, host.key, state.value, upto, limit) for state in states]
+    return [Url(*row) for row in write.txn.query_each(_next_sql(write.txn), each)]
+
+
+def _first_due(write: FrontierWrite, host: Host) -> int | None:
+    """When the first of a host's URLs is looked at again."""
+    first = _next(write, host, _VISITED, NEVER - 1, 1)
+    return min([url.rank for url in first], default=None)
+
+
+def _recount(write: FrontierWrite, host: Host) -> None:
+    """Fewer URLs wait than are counted (two spiders have added the same one): count them."""
+    sql = "SELECT COUNT(*) FROM spurl WHERE crawl = ? AND hostkey = ? AND state = ?"
+    counted = write.txn.value(sql, [host.crawl, host.key, UrlState.WAITING.value], 0)
+    for name in ("waiting", "known"):
+        write.count(host.crawl, name, counted - host.waiting)
+    host.known += counted - host.waiting
+    host.waiting = counted
+
+
+# Answers.
+
+
+def answer(write: FrontierWrite, answers: Sequence[UrlAnswer], asked: Sequence[HostRef]) -> None:
+    """As :meth:`lcc.interfaces.IFrontier.answer`."""
+    if write.done:
+        return
+    urls = _told_rows(write, answers)
+    changed: dict[tuple[int, bytes], Url] = {}
+    for each in answers:
+        url = urls.get((each.crawl, each.key))
+        if url is None or url.state != UrlState.TOLD or (each.told_set and each.told_set != url.told_set):
+            continue
+        if each.verdict is Verdict.UNCHANGED and not url.change:
+            continue  # it is to be read
+        crawl = write.crawls.get(each.crawl)
+        host = write.host(url.crawl, url.host)
+        if crawl is not None and host is not None:
+            _answer(write, crawl, host, url, each)
+            changed[each.crawl, each.key] = url
+    rows = [url.values() for _, url in sorted(changed.items())]
+    URLS.upsert(write.txn, rows)
+    for host, _ in _hosts(write, [(ref, None) for ref in asked]):
+        host.ask_time = write.now + write.rules.told_wait_seconds
+
+
+def _told_rows(write: FrontierWrite, answers: Sequence[UrlAnswer]) -> dict[tuple[int, bytes], Url]:
+    """The rows that are answered, their hosts locked."""
+    urls: dict[tuple[int, bytes], Url] = {}
+    hosts: set[tuple[int, bytes]] = set()
+    for only_hosts in (True, False):
+        for crawl in sorted({each.crawl for each in answers}):
+            keys = sorted({each.key for each in answers if each.crawl == crawl})
+            for row in write.txn.query_in(f"{URLS.select} WHERE crawl = ? AND urlkey IN ({{in}})", keys, [crawl]):
+                url = Url(*row)
+                hosts.add((url.crawl, url.host))
+                urls[crawl, url.key] = url
+        if only_hosts:
+            write.load_hosts(hosts)
+    return urls
+
+
+def _answer(write: FrontierWrite, crawl: Crawl, host: Host, url: Url, said: UrlAnswer) -> None:
+    rules, settings, now, first = write.rules, crawl.settings, write.now, url.change == 0
+    state = UrlState.WAITING
+    if said.verdict is Verdict.UNCHANGED:
+        state = UrlState.CACHED
+        url.interval_seconds = rules.interval(settings, url.interval_seconds, False)
+        url.code = url.failures = 0
+    elif said.verdict is Verdict.LOST:
+        # It is told again, as what it was told before.
+        state = UrlState.WAITING if first else UrlState.CACHED
+    else:
+        of_host = said.verdict is Verdict.FAILED and rules.is_fault_of_host(said.code)
+        if of_host:
+            host.failures, host.parkings, parked_time = rules.fail_host(host.failures, host.parkings, now)
+            host.parked_time = max(host.parked_time, parked_time)
+            host.code = said.code
+        url.code, url.failures = said.code, url.failures + 1
+        if not (of_host and first and url.failures < rules.url_failures_max):
+            state = UrlState[said.verdict.name]
+            url.interval_seconds = rules.interval_after_error(settings, url.interval_seconds)
+    write.moved(host, url.state, state, first)
+    url.state = state
+    if state is UrlState.WAITING:
+        url.rank = rules.rank(settings.order, url.depth, url.inlinks, url.cash)
+        return
+    url.rank = now if said.verdict is Verdict.LOST else rules.due(now, url.interval_seconds)
+    if said.verdict is not Verdict.LOST:
+        url.checked_time = now
+    if said.verdict in (Verdict.UNCHANGED, Verdict.GONE):
+        host.failures = host.parkings = host.parked_time = 0
+    if url.rank < NEVER:
+        host.will_be_due(url.rank)

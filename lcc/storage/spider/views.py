@@ -1,0 +1,84 @@
+"""What people see of crawls: only read, by commands and the monitor."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from lcc.model.crawls import CrawlStatus, HostRow, KnownUrl
+from lcc.storage.database.transactions import Txn
+from lcc.storage.spider.rows import HOSTS, URLS, crawls, host_row, known_url
+
+PAGE_ROWS = 1000
+PATH_MAX = 1000
+"""Steps from a start that are shown."""
+
+
+def crawl_statuses(txn: Txn) -> list[CrawlStatus]:
+    """All crawls, in order of their names."""
+    counts: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for crawl, name, value in txn.query("SELECT crawl, name, SUM(value) FROM spcount GROUP BY crawl, name"):
+        counts[crawl][name] = int(value)
+    found = [CrawlStatus(crawl, counts[crawl.id]) for crawl in crawls(txn)]
+    return sorted(found, key=lambda status: status.crawl.name)
+
+
+def crawl_status(txn: Txn, name: str) -> CrawlStatus | None:
+    """The crawl of this name."""
+    return next((status for status in crawl_statuses(txn) if status.crawl.name == name), None)
+
+
+def url_by_key(txn: Txn, crawl: int, key: bytes) -> KnownUrl | None:
+    """A URL that is known."""
+    row = txn.one(f"{URLS.select} WHERE crawl = ? AND urlkey = ?", [crawl, key])
+    if row is None:
+        return None
+    root = txn.value("SELECT root FROM sphost WHERE crawl = ? AND hostkey = ?", [crawl, row[2]], "")
+    return known_url(root, row)
+
+
+def way_to(txn: Txn, url: KnownUrl) -> list[KnownUrl]:
+    """How a URL was found: the pages from a start to the one that linked to it first."""
+    way: list[KnownUrl] = []
+    seen = {url.key}
+    parent = url.parent
+    while parent and parent not in seen and len(way) < PATH_MAX:
+        seen.add(parent)
+        page = url_by_key(txn, url.crawl, parent)
+        if page is None:
+            break
+        way.append(page)
+        parent = page.parent
+    return way[::-1]
+
+
+def host_by_key(txn: Txn, crawl: int, key: bytes) -> HostRow | None:
+    """A host of a crawl.
+
+    :param key: :func:`lcc.domain.spider.keys.host_key`.
+    """
+    row = txn.one(f"{HOSTS.select} WHERE crawl = ? AND hostkey = ?", [crawl, key])
+    return None if row is None else host_row(row)
+
+
+def biggest_hosts(txn: Txn, crawl: int, limit: int = PAGE_ROWS) -> list[HostRow]:
+    """Hosts with the most known URLs."""
+    sql = f"{HOSTS.select} {txn.by_index('sphost_known')} WHERE crawl = ? ORDER BY known DESC LIMIT ?"
+    return [host_row(row) for row in txn.query(sql, [crawl, limit])]
+
+
+def parked_hosts(txn: Txn, crawl: int, limit: int = PAGE_ROWS) -> list[HostRow]:
+    """Hosts that are left alone, the longest first."""
+    sql = (
+        f"{HOSTS.select} {txn.by_index('sphost_parked')} WHERE crawl = ? AND parked_time > 0"
+        " ORDER BY parked_time DESC LIMIT ?"
+    )
+    return [host_row(row) for row in txn.query(sql, [crawl, limit])]
+
+
+def biggest_traps(txn: Txn, crawl: int, limit: int = PAGE_ROWS) -> list[tuple[str, bytes, int]]:
+    """Patterns with the most URLs: the root of the host, the key of the pattern, URLs."""
+    sql = (
+        "SELECT h.root, t.trapkey, t.urls FROM sptrap t JOIN sphost h ON h.crawl = t.crawl AND h.hostkey = t.hostkey"
+        " WHERE t.crawl = ? ORDER BY t.urls DESC LIMIT ?"
+    )
+    return [(root, bytes(key), urls) for root, key, urls in txn.query(sql, [crawl, limit])]

@@ -1,0 +1,406 @@
+"""The frontier of crawls: pages with their links go in, URLs to be told come out, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lcc.domain.spider.keys import bucket_of, found_url
+from lcc.domain.spider.rules import START_CASH, FrontierRules
+from lcc.errors import Busy, StoreUnavailable, code
+from lcc.model.crawls import NEVER, FrontierBatch, HostRef, ReadPage, Trap, UrlOrder, UrlState, Verdict
+from lcc.storage.spider.orders import (
+    CRAWL_EXCLUDE,
+    CRAWL_INCLUDE,
+    CRAWL_PAUSE,
+    CRAWL_REMOVE,
+    CRAWL_RESUME,
+    CRAWL_SET,
+    CRAWL_START,
+    ORDERS,
+)
+from lcc.storage.spider.views import biggest_hosts, biggest_traps, parked_hosts, way_to
+from tests.support.databases import DirectDatabase, result_of
+from tests.support.frontier import ALL, NOW, Spider, found, frontier_database
+
+A, B = "http://a.example/", "http://b.example/"
+DAY = 86400
+
+
+@pytest.fixture
+def database(backend: Any) -> Iterator[DirectDatabase]:
+    direct = frontier_database(backend)
+    yield direct
+    direct.blocking.close()
+
+
+@pytest.fixture
+def spider(database: DirectDatabase) -> Iterator[Spider]:
+    one = Spider(database)
+    yield one
+    one.check()
+
+
+def test_a_crawl_from_its_start_to_its_end(spider: Spider) -> None:
+    spider.add(A)
+    assert [(host.root, host.pid) for host in spider.ready()] == [(A, 0)]
+    result_of(spider.store.watched([(HostRef(1, A), 7)], NOW))
+    assert result_of(spider.store.hosts_this_hour(NOW)) == 1
+    assert result_of(spider.store.hosts_this_hour(NOW + 3600)) == 0
+    (told,) = spider.tell()
+    assert (told.number, told.crawl, told.root, told.pid) == (1, 1, A, 7)
+    assert [(url.path, url.recheck) for url in told.urls] == [("", False)]
+    assert spider.ready() == []
+    assert not spider.status().is_done
+    spider.read(A, A + "x", A + "y", B, A)
+    assert spider.counts() == {"known": 4, "waiting": 3, "cached": 1, "hosts": 2, "pages": 1, "links": 3}
+    assert {host.root for host in spider.ready()} == {A, B}
+    assert sorted(spider.told()) == [A + "x", A + "y", B]
+    for url in (A + "x", A + "y", B):
+        spider.read(url, A)
+    assert spider.status().is_done
+    assert spider.counts() == {"known": 4, "cached": 4, "hosts": 2, "pages": 4, "links": 6}
+    row = spider.url(A + "x")
+    assert (row.state, row.depth, row.parent, row.rank) == (UrlState.CACHED, 1, found(A).key, NEVER)
+    assert [page.furl for page in spider.database.blocking.interact(way_to, row)] == [A]
+
+
+def test_a_page_is_committed_once_for_each_change(spider: Spider) -> None:
+    spider.add(A, order=UrlOrder.INLINKS)
+    spider.read(A, A + "x", change=5)
+    before = spider.counts(), spider.known(A, A + "x")
+    spider.read(A, A + "x", A + "y", change=5)
+    spider.read(A, A + "x", A + "y", change=4)
+    assert (spider.counts(), spider.known(A, A + "x")) == before
+    # A page that is read again counts no link twice, but finds new ones.
+    spider.read(A, A + "x", A + "y", change=6)
+    assert {url: row.inlinks for url, row in spider.known(A + "x", A + "y").items()} == {A + "x": 1, A + "y": 1}
+
+
+def test_a_commit_that_was_not_heard_of_is_not_done_twice(spider: Spider) -> None:
+    spider.add(A)
+    batch = FrontierBatch(
+        [ReadPage(1, found(A), 1, "0" * 32, [found(A + "x")])],
+        {3: "t1"},
+        {"links": "p1"},
+        {(1, "filter:scope"): 2},
+        {Trap(1, A, b"k"): 2},
+    )
+    spider.database.lose = 1
+    result_of(spider.store.commit(batch, NOW))
+    assert spider.counts()["filter:scope"] == 2
+    assert result_of(spider.store.trap_counts([Trap(1, A, b"k"), Trap(1, A, b"l")])) == {Trap(1, A, b"k"): 2}
+    assert spider.database.blocking.interact(biggest_traps, 1) == [(A, b"k", 2)]
+    assert result_of(spider.store.take_buckets(64))[3] == "t1"
+    assert result_of(spider.store.places()) == {"links": "p1"}
+    spider.database.fail_after = 1
+    with pytest.raises(StoreUnavailable):
+        result_of(spider.store.tell([HostRef(1, A)], NOW))
+    # It was done: what nobody has told is found as told.
+    assert result_of(spider.store.tell([HostRef(1, A)], NOW)) == []
+    assert spider.asked(now=NOW + 30) == [A]
+    (url,) = result_of(spider.store.told_urls(HostRef(1, A), NOW + 1, 10))
+    assert url.path == "x"
+    spider.answer(Verdict.LOST, A + "x")
+    assert spider.told() == [A + "x"]
+
+
+def test_told_hosts_are_asked_for_once_in_a_while(spider: Spider) -> None:
+    spider.add(A, B)
+    spider.tell(A, now=NOW)
+    spider.tell(B, now=NOW + 5)
+    assert spider.asked(now=NOW + 29) == []
+    assert spider.asked(now=NOW + 35) == [A, B]
+    assert result_of(spider.store.told_urls(HostRef(1, B), NOW + 5, 10)) == []
+    result_of(spider.store.answer([], [HostRef(1, A)], NOW + 35))
+    assert spider.asked(now=NOW + 36) == [B]
+    assert spider.asked(now=NOW + 65) == [B, A]
+    spider.answer(Verdict.REFUSED, B)
+    assert spider.asked(now=NOW + 65) == [A]
+    assert spider.url(B).state is UrlState.REFUSED
+
+
+def test_a_window_is_kept_and_filled_again_when_half_empty(spider: Spider) -> None:
+    urls = [f"{A}{number:02}" for number in range(30)]
+    spider.add(*urls)
+    told = spider.told()
+    assert len(told) == 10
+    assert spider.ready() == []
+    for url in told[:4]:
+        spider.read(url)
+    assert spider.ready() == []
+    spider.read(told[4])
+    assert [host.root for host in spider.ready()] == [A]
+    more = spider.told()
+    assert len(more) == 5 and not set(more) & set(told)
+
+
+@pytest.mark.parametrize("order", list(UrlOrder))
+def test_urls_are_told_in_the_order_of_the_crawl(spider: Spider, order: UrlOrder) -> None:
+    spider.rules = FrontierRules(window=1)
+    spider.store._rules = spider.rules
+    spider.add(A, order=order)
+    assert spider.told() == [A]
+    # deep: far from the start, linked to by many; near: the reverse; some: in between.
+    spider.read(A, *[f"{B}{number}" for number in range(8)], A + "via", A + "near")
+    for number in range(8):
+        spider.read(f"{B}{number}", A + "deep", *([A + "some"] if number < 4 else []))
+    first = spider.told(A)
+    assert (
+        first
+        == {
+            UrlOrder.DEPTH: [min([A + "via", A + "near"], key=lambda url: found(url).key)],
+            UrlOrder.INLINKS: [A + "deep"],
+            UrlOrder.OPIC: [A + "deep"],
+        }[order]
+    )
+    assert spider.url(A + "deep").depth == 2
+    spider.read(A + "via", A + "deep")
+    if order is UrlOrder.OPIC:
+        # All cash that there is, is somewhere.
+        assert spider.database.query("SELECT SUM(cash) FROM spurl") == [(START_CASH,)]
+
+
+def test_a_shorter_way_moves_a_url_up(spider: Spider) -> None:
+    spider.add(A + "1")
+    spider.read(A + "1", A + "2")
+    spider.read(A + "2", A + "3")
+    spider.read(A + "3", A + "4", A + "5")
+    assert spider.url(A + "5").rank == 3
+    spider.read(A + "1", A + "5", change=10)
+    row = spider.url(A + "5")
+    assert (row.depth, row.rank, row.parent) == (1, 1, found(A + "3").key)
+    assert spider.told()[0] == A + "5"
+
+
+def test_pages_are_looked_at_again(spider: Spider) -> None:
+    spider.add(A, revisit_seconds=10 * DAY, revisit_least_seconds=7 * DAY, revisit_most_seconds=12 * DAY)
+    spider.tell()
+    spider.read(A, md5="a" * 32)
+    due = NOW + 10 * DAY
+    assert spider.url(A).rank == due
+    assert spider.ready(now=due - 1) == []
+    (told,) = spider.tell(now=due)
+    assert [url.recheck for url in told.urls] == [True]
+    assert spider.counts()["rechecks"] == 1 and spider.status().is_done
+    spider.answer(Verdict.UNCHANGED, A, told_set=told.number, now=due)
+    assert spider.url(A).interval_seconds == 12 * DAY  # 14, but for the bound
+    now = due + 12 * DAY
+    assert spider.told(now=now) == [A]
+    spider.read(A, md5="b" * 32, now=now)
+    assert spider.url(A).interval_seconds == round(12 * DAY * 0.8)
+    # A change of its metadata alone: the same content.
+    spider.read(A, md5="b" * 32, now=now)
+    assert spider.url(A).interval_seconds == 12 * DAY
+    now += 12 * DAY
+    assert spider.told(now=now) == [A]
+    spider.answer(Verdict.GONE, A, code=404, now=now)
+    assert (spider.url(A).state, spider.url(A).code) == (UrlState.GONE, 404)
+    assert spider.told(now=now + 12 * DAY) == [A]
+    spider.answer(Verdict.LOST, A, now=now + 12 * DAY)
+    assert spider.told(now=now + 12 * DAY) == [A]
+
+
+def test_an_answer_to_another_set_is_ignored(spider: Spider) -> None:
+    spider.add(A)
+    (first,) = spider.tell()
+    spider.answer(Verdict.LOST, A, told_set=first.number)
+    (second,) = spider.tell()
+    assert second.number > first.number
+    spider.answer(Verdict.REFUSED, A, told_set=first.number)
+    assert spider.url(A).state is UrlState.TOLD
+    # What the cache has, but was never read, is no answer.
+    spider.answer(Verdict.UNCHANGED, A)
+    assert spider.url(A).state is UrlState.TOLD
+    spider.answer(Verdict.REFUSED, A, B, told_set=second.number)
+    spider.answer(Verdict.GONE, A)
+    assert spider.url(A).state is UrlState.REFUSED
+
+
+def test_a_host_that_fails_is_parked_for_longer_and_longer(spider: Spider) -> None:
+    urls = [f"{A}{number:02}" for number in range(20)]
+    spider.add(*urls, B)
+    refused = code("connect-refused")
+    told = spider.told(A)
+    spider.answer(Verdict.FAILED, *told[:4], code=refused)
+    assert spider.host(A).failures == 4 and not spider.host(A).parked_time
+    spider.answer(Verdict.FAILED, told[4], code=refused)
+    assert spider.host(A).parked_time == NOW + 3600
+    # They wait again: that was the host's fault.
+    assert spider.url(told[0]).state is UrlState.WAITING
+    assert [host.root for host in spider.ready()] == [B]
+    assert spider.counts()["held"] == 15
+    assert [row.root for row in spider.database.blocking.interact(parked_hosts, 1)] == [A]
+    spider.read(B)
+    spider.answer(Verdict.REFUSED, *told[5:])
+    assert spider.status().is_done
+    later = NOW + 3600
+    assert [host.root for host in spider.ready(now=later)] == [A]
+    told = spider.told(now=later)
+    assert len(told) == 10
+    spider.answer(Verdict.FAILED, *told[:5], code=refused, now=later)
+    assert spider.host(A).parked_time == later + 7200
+    # One that answers is none that fails.
+    spider.read(told[5], now=later)
+    assert (spider.host(A).parked_time, spider.host(A).parkings) == (0, 0)
+
+
+def test_a_url_is_given_up_when_its_host_has_failed_often(spider: Spider) -> None:
+    spider.add(A)
+    now = NOW
+    for _ in range(3):
+        assert spider.told(now=now) == [A]
+        spider.answer(Verdict.FAILED, A, code=503, now=now)
+        now += DAY
+    assert (spider.url(A).state, spider.url(A).failures) == (UrlState.FAILED, 3)
+    assert spider.ready(now=now) == []
+    spider.add(B, name="b")
+    result_of(spider.store.fail_host(HostRef(2, B), code("dns-failed"), NOW))
+    assert spider.host(B, 2).parked_time == NOW + 3600
+    assert spider.told(B, crawl=2) == []
+    assert spider.told(crawl=2, now=NOW + 3600) == [B]
+
+
+def test_limits_of_a_crawl_are_kept_and_counted(spider: Spider) -> None:
+    spider.rules = FrontierRules(hosts_per_domain=2)
+    spider.store._rules = spider.rules
+    spider.add(A, urls_max=6, hosts_max=4)
+    spider.read(A, *[f"http://{name}.example.org/" for name in "abcd"])
+    assert spider.counts()["domain-hosts-max"] == 2
+    spider.read(A, *[f"http://{name}.example/" for name in "bcd"], change=10)
+    assert (spider.counts()["hosts"], spider.counts()["hosts-max"]) == (4, 2)
+    spider.read(A, *[f"{A}{number}" for number in range(6)], change=11)
+    assert (spider.counts()["known"], spider.counts()["urls-max"]) == (6, 4)
+
+
+def test_hosts_are_excluded_and_included(spider: Spider) -> None:
+    spider.add(A)
+    assert spider.order(CRAWL_EXCLUDE, hosts=["a.example", "b.example"]) == {"crawl": 1}
+    assert spider.ready() == [] and spider.status().is_done
+    (crawl,) = result_of(spider.store.crawls())
+    assert (crawl.excluded, crawl.version) == ({"a.example", "b.example"}, 2)
+    spider.read(A, B)
+    assert spider.ready() == []
+    spider.order(CRAWL_INCLUDE, hosts=["b.example"])
+    assert [host.root for host in spider.ready()] == [B]
+
+
+def test_orders_change_crawls(spider: Spider) -> None:
+    spider.add(A, revisit_seconds=5, roots=("http://a.example/",))
+    assert "already" in spider.order("crawl-add", settings={})["error"]
+    assert "no crawl 'x'" in spider.order(CRAWL_PAUSE, "x")["error"]
+    assert "knows no order" in spider.order("nonsense")["error"]
+    assert "understand" in spider.order("crawl-add", "new", settings={"what": 1})["error"]
+    assert spider.order(CRAWL_PAUSE) == {"crawl": 1}
+    assert spider.told(A) == []
+    spider.order(CRAWL_RESUME)
+    assert "cannot change" in spider.order(CRAWL_SET, settings={"names": "larm"})["error"]
+    spider.order(CRAWL_SET, settings={"depth_max": 3})
+    (crawl,) = result_of(spider.store.crawls())
+    settings = crawl.settings
+    assert (settings.depth_max, settings.revisit_seconds, settings.roots) == (3, 5, (A,))
+    spider.order(CRAWL_START, starts=[B, A])
+    assert sorted(spider.told()) == [A, B]
+    assert result_of(spider.store.open_orders(5)) == []
+
+
+def test_an_order_is_refused(spider: Spider) -> None:
+    number = spider.database.now(ORDERS.give, "crawl-add", "x", {}, NOW)
+    (order,) = result_of(spider.store.open_orders(5))
+    result_of(spider.store.refuse_order(order, "no good", NOW))
+    assert spider.database.blocking.interact(ORDERS.answer, number) == {"error": "no good"}
+    result_of(spider.store.carry_out(order, [], NOW))
+    assert result_of(spider.store.crawls()) == []
+
+
+def test_a_removed_crawl_goes_in_pages(spider: Spider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lcc.storage.spider.removal.PAGE_ROWS", 10)
+    spider.add(*[f"{A}{number}" for number in range(25)])
+    spider.add(B, name="b")
+    spider.read(B, A, crawl=2, traps={Trap(1, A, b"k"): 1})
+    spider.order(CRAWL_EXCLUDE, hosts=["c.example"])
+    spider.order(CRAWL_REMOVE)
+    pages = 0
+    while result_of(spider.store.remove_page()):
+        pages += 1
+        spider.read(A, A + "more", crawl=1)  # too late
+    assert pages >= 4
+    for table in ("spurl", "sphost", "spdomain", "sptrap", "spexcluded", "spcount"):
+        assert spider.database.query(f"SELECT DISTINCT crawl FROM {table} WHERE crawl <> 2") == [], table
+    assert [crawl.name for crawl in result_of(spider.store.crawls())] == ["b"]
+    assert spider.add(A, name="a") == 3
+
+
+def test_spiders_share_buckets(database: DirectDatabase) -> None:
+    one, two = Spider(database, "one"), Spider(database, "two")
+    assert (len(one.buckets), len(two.buckets)) == (64, 0)
+    result_of(one.store.commit(FrontierBatch(tokens=dict.fromkeys(ALL, "t1")), NOW))
+    mine = {bucket_of("a.example")}
+    result_of(one.store.give_buckets(mine))
+    assert result_of(two.store.take_buckets(32)) == dict.fromkeys(mine, "t1")
+    one.add(A, B)
+    # Each tells its own hosts only; what one has read is told by the other.
+    assert one.told(A, B) == [B]
+    assert two.told(A, B) == [A]
+    one.read(B, A + "x")
+    assert two.ready(buckets=mine)[0].root == A
+    assert two.told() == [A + "x"]
+    # A token of a bucket that is another's is not saved.
+    result_of(one.store.commit(FrontierBatch(tokens=dict.fromkeys(ALL, "t2")), NOW))
+    assert result_of(two.store.take_buckets(32)) == dict.fromkeys(mine, "t1")
+    one.check()
+
+
+def test_a_spider_that_is_silent_is_retired(database: DirectDatabase) -> None:
+    one, two = Spider(database, "one"), Spider(database, "two")
+    one.add(A)
+    (first, _) = result_of(two.store.spiders())
+    assert (first.name, len(first.buckets)) == ("one", 64)
+    result_of(one.store.beat())
+    assert not result_of(two.store.retire(first.run, first.beats))
+    (first, _) = result_of(two.store.spiders())
+    assert result_of(two.store.retire(first.run, first.beats))
+    assert len(result_of(two.store.take_buckets(64))) == 64
+    for call in (
+        lambda: one.store.beat(),
+        lambda: one.store.tell([HostRef(1, A)], NOW),
+        lambda: one.store.commit(FrontierBatch(), NOW),
+        lambda: one.store.take_buckets(1),
+        lambda: one.store.answer([], [], NOW),
+    ):
+        with pytest.raises(Busy):
+            result_of(call())
+    assert two.told() == [A]
+    # One that begins again takes part again; numbers of its sets begin anew, in another epoch.
+    again = Spider(database, "one")
+    assert again.claim.epoch != one.claim.epoch
+    result_of(two.store.end())
+    assert len(result_of(again.store.take_buckets(64))) == 64
+    assert [spider.name for spider in result_of(again.store.spiders())] == ["one"]
+
+
+def test_a_spider_of_the_same_name_takes_over_at_once(database: DirectDatabase) -> None:
+    one = Spider(database)
+    one.add(A)
+    one.tell()
+    again = Spider(database)
+    assert len(again.buckets) == 64
+    with pytest.raises(Busy):
+        one.tell(A)
+    assert again.asked(now=NOW + 30) == [A]
+
+
+def test_synonyms_are_one_page(spider: Spider) -> None:
+    """As a HostResolver names them: one compares, the other is fetched."""
+    spider.add(A)
+    www = "http://www.b.example/"
+    page = ReadPage(1, found(A), 1, "0" * 32, [found_url(B + "x", www + "x"), found_url(B + "x", B + "x")])
+    result_of(spider.store.commit(FrontierBatch([page]), NOW))
+    assert spider.known(B + "x").keys() == {www + "x"}
+    assert spider.told() == [www + "x"]
+    page = ReadPage(1, found_url(B + "x", B + "x"), 2, "1" * 32, [])
+    result_of(spider.store.commit(FrontierBatch([page]), NOW))
+    assert spider.url(B + "x").state is UrlState.CACHED
+    assert {host.root for host in spider.database.blocking.interact(biggest_hosts, 1)} == {A, www}
