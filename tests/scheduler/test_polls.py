@@ -22,7 +22,7 @@ from tests.scheduler.polling import FEED, Polling, given, notice, worker
 from tests.support.databases import result_of
 from tests.support.logs import LoggedErrors
 
-DELAYS = (60, 120, 240, 480, 960, 1920, 3600)
+DELAYS = (120, 240, 480, 960, 1920, 3600, 3600)
 
 
 @pytest.fixture
@@ -117,6 +117,53 @@ def test_errors(bench: Polling) -> None:
     assert bench.outbox() == [] and found.due_time is None
 
 
+def test_an_error_is_known_long_before_the_next_poll(bench: Polling) -> None:
+    manager = worker(bench)
+    task = bench.feed(every=86400)
+    bench.outbox()
+    bench.fetch()
+    bench.pass_time(2)
+    manager.end(given(manager)[0])
+    bench.until_asked(3600)
+    [row] = bench.queue.rows()
+    bench.queue.record(bench.queue.failed(row, 403, "no"), now=int(bench.now()))
+    due = bench.tasks.task(task).due_time
+    bench.pass_time(3)
+    found = bench.tasks.task(task)
+    assert (found.failures, found.last_state) == (1, JobState.TEMPORARY) and found.message.startswith("403 ")
+    # It is polled when it was to be, and counted once; what is over is known as soon.
+    assert found.due_time == due and bench.outbox() == []
+    bench.until_asked(3600)
+    assert bench.tasks.task(task).failures == 1
+    bench.confirm()
+    bench.pass_time(3)
+    found = bench.tasks.task(task)
+    assert (found.failures, found.last_state, found.since_time) == (0, JobState.COMPLETED, None)
+    bench.until_asked(3600)
+    [row] = bench.queue.rows()
+    bench.queue.record(bench.queue.failed(row, 410), now=int(bench.now()))
+    bench.pass_time(3)
+    assert bench.tasks.task(task).state is TaskState.SUSPENDED
+    [day, *_] = bench.database.blocking.select(statistics, 0)
+    assert day.unchanged <= 1
+
+
+def test_an_open_poll_is_looked_at_more_and_more_seldom(bench: Polling) -> None:
+    task = bench.feed(every=86400)
+    bench.outbox()
+    looks: set[int] = set()
+    for _ in range(600):
+        bench.pass_time(1)
+        [(look_time,)] = bench.database.query("SELECT look_time FROM tasks")
+        looks.add(look_time)
+    assert 10 <= len(looks) <= 17
+    [row] = bench.queue.rows()
+    bench.queue.record(bench.queue.failed(row, 403), now=int(bench.now()))
+    bench.pass_time(64)
+    assert bench.tasks.task(task).failures == 1
+    assert bench.database.query("SELECT look_time FROM tasks") == [(None,)]
+
+
 def test_what_no_worker_can_read_fails_until_it_changes(bench: Polling) -> None:
     manager = worker(bench)
     task = bench.feed()
@@ -161,13 +208,12 @@ def test_a_robots_txt_that_could_not_be_read_is_soon_asked_for_again(bench: Poll
         began = bench.now()
         [row] = bench.queue.rows()
         bench.queue.record(bench.queue.failed(row, code("address-forbidden")), now=int(bench.now()))
-    # The second one is later by what spreads tasks; then each delay is twice the one before, an hour at most.
-    assert 30 <= waited[1] <= 65
+    # Each delay is twice the one before, an hour at most.
+    assert 55 <= waited[1] <= 70
     assert all(abs(seconds - expected) < 10 for seconds, expected in zip(waited[2:], DELAYS, strict=True)), waited
     bench.until_asked(5)
     [row] = bench.queue.rows()
     bench.queue.record(bench.queue.failed(row, 404), now=int(bench.now()))
-    bench.until_asked(60)
     bench.pass_time(80_000, 600)
     assert bench.outbox() == []
 

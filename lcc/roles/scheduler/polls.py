@@ -1,9 +1,10 @@
 """Polls of feeds, sitemaps and robots.txt: through the queue, and a worker only where something has changed.
 
 Each second: pages whose last change is newer than what was looked at get a job of their task (the cache's change
-numbers are followed, so that news is read within seconds); then what is due is polled, and what became of the poll
-before it is noted: unchanged, failed, or still in the queue.  A poll costs one row of the outbox, and an unchanged
-one nothing else.
+numbers are followed, so that news is read within seconds); then it is looked at what became of open polls, those that
+began just now soon, those that wait more and more seldom: so an error is known within seconds, too.  Then what is due
+is polled, and what became of the poll before it is noted: unchanged, failed, or still in the queue.  A poll costs one
+row of the outbox, and an unchanged one next to nothing else.
 
 What is its site's own word (a sitemap, a feed with ``--listed``) speaks as of the moment when it was asked for: when
 such a poll begins, an order number of its provider is drawn, and stored with the poll.  The job gets it, and its
@@ -54,6 +55,7 @@ _log = Logger()
 _BATCH = 200
 _GONE = 410
 _TRY_LATER = code("try-later")
+_VANISHED = "Its last poll was not answered"
 _POSITION_SAVED = 10_000
 """Changes without news after which the position is saved all the same."""
 
@@ -97,6 +99,7 @@ class Polls:
 
     async def _do(self) -> None:
         await self._follow()
+        await self._look()
         while self._room() and self._engine.paused_since is None:
             due = await self._store.due_polls(int(self._engine.now()), _BATCH)
             handled = sum(await bisected(due, self._poll, self._suspend))
@@ -136,6 +139,34 @@ class Polls:
             for poll in polls
             if (found := _news(poll, pages[poll.key], _answered(poll, poll.key, queued, untold))) is not None
         ]
+
+    # Polls that are open.
+
+    async def _look(self) -> None:
+        polls = await self._store.polls_to_look_at(int(self._engine.now()), _BATCH)
+        await bisected(polls, self._look_at, self._suspend)
+
+    async def _look_at(self, polls: Sequence[Poll]) -> int:
+        pages = {poll.task.id: Asked(poll, poll.pid, poll.key) for poll in polls}
+        results = await self._main.interact(read_results, sorted({asks.key for asks in pages.values()}))
+        faults = await self._faults(polls, pages, results)
+        untold = await self._store.outbox_since()
+        found: list[Found] = []
+        looked: list[Asked] = []
+        for asks in pages.values():
+            answered = _answered(asks.poll, asks.key, results.queued, untold)
+            news = _news(asks.poll, results.pages.get(asks.key), answered) if answered else None
+            if news is not None:
+                found.append(news)
+            elif answered and (judged := _judge(asks, results, faults, untold)).fault != _VANISHED:
+                looked.append(judged)
+            else:
+                looked.append(asks._replace(wait=True))
+        if found:
+            self._engine.add(await self._store.make_found_jobs(found, int(self._engine.now())))
+        if looked:
+            await self._store.look_at(looked, int(self._engine.now()))
+        return len(polls)
 
     # Polls that are due.
 
@@ -312,4 +343,4 @@ def _judge(asks: Asked, results: Results, faults: dict[bytes, Fault], untold: in
         return asks._replace(unchanged=True, max_age=page.content.max_age, moved=_moved(asks.poll, page))
     if untold is not None and asked_time >= untold:
         return asks._replace(wait=True)  # it may still be in the outbox
-    return asks._replace(fault="Its last poll was not answered")
+    return asks._replace(fault=_VANISHED)

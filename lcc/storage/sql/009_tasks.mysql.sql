@@ -40,9 +40,11 @@ CREATE TABLE IF NOT EXISTS tasks (
     polls VARCHAR(255) NOT NULL DEFAULT '',     -- polled kinds: its last polls (lcc.domain.autoperiod)
     asked_time BIGINT,                          -- polled kinds: when its open poll was put into the queue; NULL: none is
     asked_order BIGINT NOT NULL DEFAULT 0,      -- polled kinds: order number of that asking; 0: none was drawn
+    look_time BIGINT,                           -- polled kinds: when it is next looked at what became of that; NULL: it is known
     seen BIGINT NOT NULL DEFAULT 0,             -- polled kinds: change number of the content that its workers have got
     PRIMARY KEY (id),
     KEY tasks_due (polled, due_time, id),
+    KEY tasks_look (look_time, id),
     KEY tasks_urlkey (urlkey),
     KEY tasks_kind (kind, id),
     KEY tasks_state (state, id),

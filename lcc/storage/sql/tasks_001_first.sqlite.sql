@@ -41,9 +41,11 @@ CREATE TABLE tasks (
     polls TEXT NOT NULL DEFAULT '',             -- polled kinds: its last polls (lcc.domain.autoperiod)
     asked_time INTEGER,                         -- polled kinds: when its open poll was put into the queue; NULL: none is
     asked_order INTEGER NOT NULL DEFAULT 0,     -- polled kinds: order number of that asking; 0: none was drawn
+    look_time INTEGER,                          -- polled kinds: when it is next looked at what became of that; NULL: it is known
     seen INTEGER NOT NULL DEFAULT 0             -- polled kinds: change number of the content that its workers have got
 );
 CREATE INDEX tasks_due ON tasks (polled, due_time, id);
+CREATE INDEX tasks_look ON tasks (look_time, id);
 CREATE INDEX tasks_urlkey ON tasks (urlkey);
 CREATE INDEX tasks_kind ON tasks (kind, id);
 CREATE INDEX tasks_state ON tasks (state, id);

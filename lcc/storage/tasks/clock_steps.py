@@ -17,7 +17,7 @@ from lcc.storage.tasks.write import COUNTED, DAY_SECONDS, TaskWrite
 
 PAGE_ROWS = 500
 _PAST = (
-    *(("tasks", each) for each in ("created_time", "ended_time", "since_time", "asked_time")),
+    *(("tasks", each) for each in ("created_time", "ended_time", "since_time", "asked_time", "look_time")),
     *(("jobs", "ended_time"), ("resources", "started_time"), ("taskorders", "done_time"), ("heldnotices", "time")),
 )
 """Columns of what has happened: it has happened now, at the latest."""

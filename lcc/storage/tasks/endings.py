@@ -273,5 +273,5 @@ def set_job_aside(write: TaskWrite, number: int, why: str) -> None:
 
 def suspend_task(write: TaskWrite, number: int, why: str) -> None:
     """A task is not carried out any longer, until a person resumes it."""
-    sql = "UPDATE tasks SET state = ?, due_time = NULL, message = ? WHERE id = ?"
+    sql = "UPDATE tasks SET state = ?, due_time = NULL, look_time = NULL, message = ? WHERE id = ?"
     write.txn.execute(sql, [TaskState.SUSPENDED.value, why[:MESSAGE_CHARS_MAX], number])

@@ -217,8 +217,8 @@ def _task_set(write: TaskWrite, rules: ITaskRules, order: Order, done: CarriedOu
     _save(write, changed)
     if changed.spec.args[:1] != task.spec.args[:1]:
         # Another page: nothing is known of it yet.
-        sql = "UPDATE tasks SET pid = 0, urlkey = NULL, asked_time = NULL, asked_order = 0, seen = 0, moved_from = ''"
-        sql += " WHERE id = ?"
+        sql = "UPDATE tasks SET pid = 0, urlkey = NULL, asked_time = NULL, asked_order = 0, look_time = NULL"
+        sql += ", seen = 0, moved_from = '' WHERE id = ?"
         write.txn.execute(sql, [task.id])
     job = _open_job(write, task.id)
     if job is not None and job.due_time is not None:
@@ -237,6 +237,7 @@ def _task_suspend(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carr
     task = _locked_task(write, order.target)
     why = str(order.body.get("why", ""))
     _save(write, attrs.evolve(task, state=TaskState.SUSPENDED, due_time=None, message=why or task.message))
+    write.txn.execute("UPDATE tasks SET look_time = NULL WHERE id = ?", [task.id])
     job = _open_job(write, task.id)
     if job is not None and job.state is not JobState.RUNNING:
         end_waiting(write, job.id, job.attempt, "its task was suspended")

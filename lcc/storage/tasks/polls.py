@@ -1,13 +1,15 @@
 """Polls: URLs that the scheduler has the queue fetch, and what became of them.
 
 A task of a polled kind has no job while its content does not change: a due poll is a notice in the outbox, and what
-became of it is read from the queue's own tables (:mod:`lcc.storage.tasks.poll_results`), when the next one is due or
-when its page has changed.  Only then a job is made, whose input says where the content is.
+became of it is read from the queue's own tables (:mod:`lcc.storage.tasks.poll_results`), soon: a poll that waits is
+looked at more and more seldom (``look_time``).  Only where its page has changed a job is made, whose input says where
+the content is.  That it has found nothing new is noted when the next one is due: so that costs next to nothing.
 """
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,13 +25,17 @@ from lcc.storage.tasks.rows import TASKS, task_of, task_values, write_list
 from lcc.storage.tasks.write import TaskWrite
 
 _OWN = ("pid", "urlkey", "polls", "asked_time", "asked_order", "seen")
+_ASKED = (*_OWN, "look_time")
 _NOTED = (
     *("due_time", "started_time", "ended_time", "last_state", "since_time", "failures", "message", "state"),
-    *("every_seconds", "pid", "urlkey", "polls", "asked_time", "asked_order"),
+    *("every_seconds", "pid", "urlkey", "polls", "asked_time", "asked_order", "look_time"),
 )
 """What a poll changes of its task."""
+_STATE = ("due_time", "ended_time", "last_state", "since_time", "failures", "message", "state", "every_seconds")
 _SELECT = f"SELECT {', '.join((*TASKS.columns, *_OWN))} FROM tasks"
 _LATER_SECONDS = 60
+LOOK_SECONDS, LOOK_SECONDS_MAX = 2, 64
+"""It is looked at what became of a poll so soon after it has begun, then when it has waited about twice as long."""
 
 
 class Poll(NamedTuple):
@@ -111,6 +117,12 @@ def due_polls(txn: Txn, now: int, limit: int) -> list[Poll]:
     return [_poll(row) for row in txn.query(sql, [now, limit])]
 
 
+def polls_to_look_at(txn: Txn, now: int, limit: int) -> list[Poll]:
+    """Open polls of which it is to be seen what became of them, the longest first."""
+    sql = f"{_SELECT} WHERE look_time <= ? AND due_time IS NOT NULL ORDER BY look_time, id LIMIT ?"
+    return [_poll(row) for row in txn.query(sql, [now, limit])]
+
+
 def polls_of_pages(txn: Txn, keys: Sequence[bytes]) -> list[Poll]:
     """Those of these pages that have no open job and are not suspended."""
     sql = f"{_SELECT} WHERE urlkey IN ({{in}}) AND due_time IS NOT NULL"
@@ -145,7 +157,8 @@ def make_found_jobs(write: TaskWrite, found: Sequence[Found]) -> list[DueJob]:
             continue
         ready.discard(task.id)
         if not write.room:
-            write.txn.execute("UPDATE tasks SET due_time = ? WHERE id = ?", [write.now + _LATER_SECONDS, task.id])
+            sql = "UPDATE tasks SET due_time = ?, look_time = NULL WHERE id = ?"
+            write.txn.execute(sql, [write.now + _LATER_SECONDS, task.id])
             continue
         spec = attrs.evolve(task.spec, data="")
         job = Job(
@@ -157,8 +170,8 @@ def make_found_jobs(write: TaskWrite, found: Sequence[Found]) -> list[DueJob]:
             updated_time=write.now,
         )
         made.append(insert_job(write, job, f"task/{task.id}", None, each.input, each.order))
-        sql = "UPDATE tasks SET due_time = NULL, asked_time = NULL, asked_order = 0, seen = ? WHERE id = ?"
-        write.txn.execute(sql, [each.change, task.id])
+        sql = "UPDATE tasks SET due_time = NULL, asked_time = NULL, asked_order = 0, look_time = NULL, seen = ?"
+        write.txn.execute(f"{sql} WHERE id = ?", [each.change, task.id])
         if each.moved:
             _move(write, task, each.moved)
     return made
@@ -190,12 +203,7 @@ def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
             write.count(task.spec.kind, unchanged=1)
             interval = write.now - (poll.asked_time or 0)
             history, task = after_poll(write.txn, rules, task, history, False, interval, each.max_age)
-        task = _told(task, each, write.now)
-        if task.spec.kind == ROBOTS and each.code:
-            allow = robots_known(write, rules, task.id, "", rules.robots_in_place(each.code), each.code)
-            task = settled(task, allow)
-            if allow == "all":
-                task = _succeeded(task, write.now, f"no robots.txt, all may be fetched: {each.fault}")
+        task = _judged(write, rules, task, each)
         values = dict(zip(TASKS.columns, task_values(task), strict=True))
         root = _root(poll.url)
         going_on = values["state"] == TaskState.ACTIVE.value
@@ -205,12 +213,12 @@ def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
             *values.values(),
             *(1, each.pid or poll.pid, (each.key or poll.key) or None, history),
             *((write.now, each.order) if going_on else (None, 0)),
-            poll.seen,
+            *(poll.seen, write.now + LOOK_SECONDS if going_on and (each.key or poll.key) else None),
         )
         if each.moved:
             _note(write, [row])
             _move(write, task, each.moved)
-            sql = "UPDATE tasks SET due_time = ?, asked_time = NULL, asked_order = 0 WHERE id = ?"
+            sql = "UPDATE tasks SET due_time = ?, asked_time = NULL, asked_order = 0, look_time = NULL WHERE id = ?"
             write.txn.execute(sql, [write.now, task.id])
             continue
         noted.append(row)
@@ -223,7 +231,73 @@ def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
 
 def _note(write: TaskWrite, rows: list[tuple[Any, ...]]) -> None:
     """Update tasks after their polls: statement by statement that would cost a database server most of a poll."""
-    write.txn.upsert("tasks", (*TASKS.columns, "polled", *_OWN), rows, ["id"], _NOTED)
+    write.txn.upsert("tasks", (*TASKS.columns, "polled", *_ASKED), rows, ["id"], _NOTED)
+
+
+def look_at(write: TaskWrite, rules: ITaskRules, looked: Sequence[Asked]) -> None:
+    """Note what became of polls before the next ones are due: an error, or its end; that they wait.
+
+    :param looked: ``wait``: it is not known yet.
+    """
+    sql = "SELECT id, asked_time, due_time FROM tasks WHERE id IN ({in})"
+    current = {row[0]: row[1:] for row in write.txn.query_in(sql, [each.poll.task.id for each in looked])}
+    known: list[int] = []
+    later: defaultdict[int, list[int]] = defaultdict(list)
+    for each in looked:
+        poll, task = each.poll, each.poll.task
+        if current.get(task.id) != (poll.asked_time, task.due_time):
+            continue  # it was changed, or removed, or this is done already
+        if each.wait:
+            later[_look_again(write.now - (poll.asked_time or 0))].append(task.id)
+        elif each.fault:
+            _failed(write, rules, each)
+        else:
+            known.append(task.id)
+            if each.unchanged and task.failures:
+                _save_state(write, _told(task, each, write.now))
+    write.txn.execute_in("UPDATE tasks SET look_time = NULL WHERE id IN ({in})", known)
+    for seconds, tasks in later.items():
+        write.txn.execute_in("UPDATE tasks SET look_time = ? WHERE id IN ({in})", tasks, [write.now + seconds])
+
+
+def _look_again(waited_seconds: int) -> int:
+    """In how many seconds, of a poll that waits: few different numbers."""
+    return min(LOOK_SECONDS_MAX, 1 << max(1, waited_seconds).bit_length() - 1)
+
+
+def _failed(write: TaskWrite, rules: ITaskRules, asked: Asked) -> None:
+    """An open poll has failed; the next one is due as it was, or, of a robots.txt, as its period says now."""
+    task = asked.poll.task
+    if asked.gone and task.spec.kind == ROBOTS:
+        remove_task(write, task.id)
+        return
+    judged = _judged(write, rules, task, asked)
+    if judged.state is not TaskState.ACTIVE:
+        judged = attrs.evolve(judged, due_time=None)
+    elif judged.when != task.when:
+        begun = asked.poll.asked_time or write.now
+        judged = attrs.evolve(judged, due_time=rules.next_due(judged.when, task.id, begun, begun, False))
+    _save_state(write, judged)
+    sql = "UPDATE tasks SET asked_time = NULL, asked_order = 0, look_time = NULL WHERE id = ?"
+    write.txn.execute(sql, [task.id])
+
+
+def _save_state(write: TaskWrite, task: Task) -> None:
+    """What a poll has left a task as."""
+    values = dict(zip(TASKS.columns, task_values(task), strict=True))
+    assignments = ", ".join(f"{name} = ?" for name in _STATE)
+    write.txn.execute(f"UPDATE tasks SET {assignments} WHERE id = ?", [*(values[each] for each in _STATE), task.id])
+
+
+def _judged(write: TaskWrite, rules: ITaskRules, task: Task, asked: Asked) -> Task:
+    """The task, as its last poll leaves it; what has waited for a robots.txt goes on."""
+    task = _told(task, asked, write.now)
+    if task.spec.kind == ROBOTS and asked.code:
+        allow = robots_known(write, rules, task.id, "", rules.robots_in_place(asked.code), asked.code)
+        task = settled(task, allow)
+        if allow == "all":
+            task = _succeeded(task, write.now, f"no robots.txt, all may be fetched: {asked.fault}")
+    return task
 
 
 def _root(url: str) -> str:

@@ -40,9 +40,11 @@ from lcc.storage.tasks.polls import (
     Poll,
     ask,
     due_polls,
+    look_at,
     make_found_jobs,
     polls_of_pages,
     polls_position,
+    polls_to_look_at,
     save_position,
 )
 from lcc.storage.tasks.robots import delays_said, poll_robots, untold_delays
@@ -215,6 +217,14 @@ class TaskStore:
     def due_polls(self, now: int, limit: int) -> Deferred[list[Poll]]:
         """As :func:`lcc.storage.tasks.polls.due_polls`."""
         return self._database.select(due_polls, now, limit)
+
+    def polls_to_look_at(self, now: int, limit: int) -> Deferred[list[Poll]]:
+        """As :func:`lcc.storage.tasks.polls.polls_to_look_at`."""
+        return self._database.select(polls_to_look_at, now, limit)
+
+    def look_at(self, looked: Sequence[Asked], now: int) -> Deferred[None]:
+        """As :func:`lcc.storage.tasks.polls.look_at`."""
+        return self._write(now, look_at, self._rules, list(looked))
 
     def polls_of_pages(self, keys: Sequence[bytes]) -> Deferred[list[Poll]]:
         """As :func:`lcc.storage.tasks.polls.polls_of_pages`."""

@@ -1,0 +1,138 @@
+"""What became of open polls is noted before the next ones are due, on each backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lcc.domain.keys import url_key
+from lcc.model.tasks import JobSpec, JobState, TaskState
+from lcc.storage.tasks.orders import TASK_RESUME, TASK_SET, TASK_SUSPEND
+from lcc.storage.tasks.polls import LOOK_SECONDS, Asked, Poll
+from tests.support.databases import result_of
+from tests.support.plans import Explaining
+from tests.support.tasks import NOW, Tasks, task_database
+
+FEED = "http://a/feed"
+KEY = url_key(7, FEED, "")
+SOON = NOW + LOOK_SECONDS
+DAY = 86400
+
+
+@pytest.fixture
+def tasks(backend: Any) -> Iterator[Tasks]:
+    database = task_database(backend)
+    yield Tasks(database)
+    database.blocking.close()
+
+
+def poll(tasks: Tasks, now: int = NOW, kind: str = "feed") -> int:
+    """A task whose first poll is open."""
+    task = tasks.add(now, every=DAY, spec=JobSpec(kind, args=(FEED,)))
+    asked = [Asked(each, 7, KEY) for each in result_of(tasks.store.due_polls(now, 10))]
+    assert result_of(tasks.store.ask(asked, now)) == 1
+    return task
+
+
+def to_look_at(tasks: Tasks, now: int = SOON) -> list[Poll]:
+    return result_of(tasks.store.polls_to_look_at(now, 10))
+
+
+def look(tasks: Tasks, now: int = SOON, **found: Any) -> None:
+    [open_poll] = to_look_at(tasks, now)
+    result_of(tasks.store.look_at([Asked(open_poll, 7, KEY, **found)], now))
+
+
+def own(tasks: Tasks, *columns: str) -> tuple[Any, ...]:
+    [row] = tasks.database.query(f"SELECT {', '.join(columns)} FROM tasks WHERE polled = 1")
+    return tuple(row)
+
+
+def test_an_error(tasks: Tasks) -> None:
+    task = poll(tasks)
+    due = tasks.task(task).due_time
+    assert to_look_at(tasks, SOON - 1) == []
+    [open_poll] = to_look_at(tasks)
+    for _ in range(2):  # the second time it was done already
+        result_of(tasks.store.look_at([Asked(open_poll, 7, KEY, fault="404 no", code=404)], SOON))
+    found = tasks.task(task)
+    assert (found.failures, found.message, found.last_state) == (1, "404 no", JobState.TEMPORARY)
+    assert (found.since_time, found.due_time, found.state) == (SOON, due, TaskState.ACTIVE)
+    assert own(tasks, "asked_time", "look_time", "seen") == (None, None, 0) and to_look_at(tasks) == []
+
+
+def test_a_page_that_is_gone(tasks: Tasks) -> None:
+    task = poll(tasks)
+    look(tasks, fault="410 gone", code=410, gone=True)
+    found = tasks.task(task)
+    assert (found.state, found.due_time, found.message) == (TaskState.SUSPENDED, None, "410 gone")
+
+
+def test_one_that_waits(tasks: Tasks) -> None:
+    poll(tasks)
+    now, seconds = SOON, []
+    while now < NOW + 500:
+        look(tasks, now, wait=True)
+        [(look_time,)] = tasks.database.query("SELECT look_time FROM tasks")
+        assert to_look_at(tasks, look_time - 1) == []
+        seconds.append(look_time - now)
+        now = look_time
+    assert seconds[:6] == [2, 4, 8, 16, 32, 64] and set(seconds[6:]) == {64}
+
+
+def test_nothing_new(tasks: Tasks) -> None:
+    """It is counted when the next one is due, as the time between them is not known before."""
+    task = poll(tasks)
+    look(tasks, unchanged=True)
+    assert own(tasks, "asked_time", "look_time") == (NOW, None)
+    assert tasks.task(task).last_state is None
+    tasks.database.now(
+        lambda txn: txn.execute("UPDATE tasks SET failures = 3, since_time = 5, look_time = ?", [SOON])
+    )
+    look(tasks, unchanged=True)
+    found = tasks.task(task)
+    assert (found.failures, found.since_time, found.last_state) == (0, None, JobState.COMPLETED)
+    assert own(tasks, "asked_time", "look_time") == (NOW, None)
+    assert tasks.database.query("SELECT SUM(unchanged) FROM jobsdone") == [(None,)]
+
+
+@pytest.mark.parametrize("code", [503, 404])
+def test_a_robots_txt_has_another_period_at_once(tasks: Tasks, code: int) -> None:
+    result_of(tasks.store.poll_robots(["http://a/"], NOW))
+    [each] = result_of(tasks.store.due_polls(NOW, 10))
+    assert each.task.when.every_seconds == 30
+    result_of(tasks.store.ask([Asked(each, 7, KEY)], NOW))
+    look(tasks, fault=f"{code} no", code=code)
+    found = tasks.task(each.task.id)
+    assert found.due_time == NOW + {503: 60, 404: DAY}[code] and found.failures == (code == 503)
+
+
+def test_what_was_changed_meanwhile(tasks: Tasks) -> None:
+    task = poll(tasks)
+    [open_poll] = to_look_at(tasks)
+    tasks.order(TASK_SET, task, spec={"args": ["http://a/other"]})
+    assert to_look_at(tasks) == []
+    result_of(tasks.store.look_at([Asked(open_poll, 7, KEY, fault="404 no")], SOON))
+    assert tasks.task(task).failures == 0
+    tasks.order(TASK_SUSPEND, task)
+    tasks.order(TASK_RESUME, task)
+    assert to_look_at(tasks) == []
+
+
+@pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
+def test_they_are_found_along_an_index(tasks: Tasks) -> None:
+    from lcc.storage.tasks.polls import polls_to_look_at
+
+    for number in range(300):
+        tasks.add(every=DAY, spec=JobSpec("feed", args=(f"{FEED}{number}",)))
+    tasks.database.query("ANALYZE TABLE tasks")
+
+    def explained(txn: Any) -> Any:
+        explaining = Explaining(txn)
+        polls_to_look_at(explaining, SOON, 10)  # type: ignore[arg-type]  # it stands in for one
+        return explaining.plans
+
+    [(_, table, access, index, _)] = tasks.database.now(explained)
+    assert (table, access, index) == ("tasks", "range", "tasks_look")
