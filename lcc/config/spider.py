@@ -24,7 +24,18 @@ class SpiderConfig:
     )
     folder: str = setting("spider", "folder of what the stores keep, relative to home")
     filters: tuple[str, ...] = setting(
-        ("length", "scheme", "scope", "known-paths", "depth", "traps", "robots", "visited"),
+        (
+            "length",
+            "scheme",
+            "scope",
+            "known-paths",
+            "nofollow",
+            "depth",
+            "hosts",
+            "robots",
+            "traps",
+            "visited",
+        ),
         "filters that each link passes, in this order",
     )
     stores: tuple[str, ...] = setting(

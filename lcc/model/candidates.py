@@ -57,7 +57,7 @@ class Facts(NamedTuple):
     :ivar known: the frontier has its curl already (or: it was accepted before in the same batch).
     :ivar host: of its furl.
     :ivar traps: how many URLs of the host were accepted for each key of :func:`lcc.spider.filters.traps.trap_keys`;
-        one mapping for each host of a batch.  Whoever accepts a candidate that was not known adds 1 for each of its
+        one mapping for each root of a batch.  Whoever accepts a candidate that was not known adds 1 for each of its
         keys, here and with the row.
     """
 
@@ -95,9 +95,9 @@ class TrapLimits:
     repeats: int = 2
     parameters: int = 12
     years_ahead: int = 2
-    calendar: int = 2_000
+    calendar: int = 10_000
     sessions: int = 1
-    facets: int = 1_000
+    facets: int = 2_000
     copies: int = 10
 
 
@@ -106,14 +106,16 @@ class FilterRules:
     """What a crawl's filters go by.
 
     :ivar scope: a Perl-like expression (:mod:`lcc.spider.names.scope`) held to curls; empty: everything.
+    :ivar roots: furls begin with one of them; empty: with anything.
     :ivar depth_max: links from a start URL at most; None: no limit.
     :ivar url_chars: the longest furl.
     :ivar schemes: of furls.
-    :ivar known_paths: expressions like the scope; what matches one of them is refused.
+    :ivar known_paths: expressions; a furl that one of them matches anywhere is refused.
     :ivar year: now, for :attr:`TrapLimits.years_ahead`.
     """
 
     scope: str = ""
+    roots: tuple[str, ...] = ()
     depth_max: int | None = None
     url_chars: int = 4096
     schemes: tuple[str, ...] = ("http", "https", "ftp", "file")

@@ -117,20 +117,15 @@ def _followed(synonyms: Mapping[str, str], lines: Mapping[str, int], faults: lis
     """Each synonym with the host that stands for it in the end."""
     ends: dict[str, str] = {}
     for first in synonyms:
-        path = {first: None}
+        path: list[str] = []
+        on_path: set[str] = set()
         host = first
-        while host in synonyms and host not in ends:
+        while host in synonyms and host not in ends and host not in on_path:
+            path.append(host)
+            on_path.add(host)
             host = synonyms[host]
-            if host in path:
-                circle = [*path][[*path].index(host) :]
-                numbers = ", ".join(str(lines[each]) for each in circle[:20])
-                faults.append(
-                    f"line {lines[first]}: synonyms in a circle: {' -> '.join([*circle[:20], host])}; lines {numbers}"
-                )
-                break
-            path[host] = None
-        end = ends.get(host, host)
-        # Also of a circle: it is told once.
-        ends.update({each: end for each in path if each != end})
-        ends.setdefault(first, end)
+        if host in on_path:
+            circle = [f"{each} (line {lines[each]})" for each in path[path.index(host) :]]
+            faults.append(f"line {lines[host]}: synonyms in a circle: {' -> '.join([*circle[:20], host])}")
+        ends.update(dict.fromkeys(path, ends.get(host, host)))
     return ends

@@ -16,8 +16,8 @@ from lcc.errors import ConfigError
 SCOPE_CHARS = 2000
 """Of an expression."""
 LOOK_SECONDS = 0.02
-"""Of processor time, for one URL."""
-TIMEOUTS_MAX = 100
+"""Of processor time, for one URL; the engine looks at its clock rarely: it may be some tenths of a second."""
+TIMEOUTS_MAX = 10
 _COUNTED = regex.compile(r"\{(\d*)(?:,(\d*))?\}")
 _REPEATS_MAX = 1000
 """Of all counted repetitions in each other: the compiler writes them out."""
@@ -28,21 +28,28 @@ class Scope:
     """A compiled scope.
 
     :ivar timeouts: looks that reached their limit; from :data:`TIMEOUTS_MAX` on there are no more looks.
+    :param anywhere: what it matches may begin anywhere in a URL.
     :raises ConfigError: the expression is not valid, too long, or too expensive.
     """
 
-    def __init__(self, expression: str) -> None:
+    def __init__(self, expression: str, anywhere: bool = False) -> None:
         self.expression = expression
         self.timeouts = 0
-        self._look = _compiled(expression).match
+        compiled = _compiled(expression)
+        self._look = compiled.search if anywhere else compiled.match
         self._probe()
 
-    def contains(self, curl: str) -> bool:
-        """Whether a URL begins as the expression says."""
+    @property
+    def is_exhausted(self) -> bool:
+        """It took too long too often: it matches nothing any longer."""
+        return self.timeouts >= TIMEOUTS_MAX
+
+    def contains(self, url: str) -> bool:
+        """Whether a URL is in the scope."""
         if self.timeouts >= TIMEOUTS_MAX:
             return False
         try:
-            return self._look(curl, timeout=LOOK_SECONDS) is not None
+            return self._look(url, timeout=LOOK_SECONDS) is not None
         except TimeoutError:
             self.timeouts += 1
             return False
