@@ -153,7 +153,7 @@ class TestStartLists:
             "line 2: 'example.org' does not begin with http:// or another scheme",
             "line 3: 'http://ho st/': not a valid URL: the host",
             "line 4: 'gopher://h/': spiders follow http, https, ftp, file only",
-            "line 5: 'http://u:p@h/': user name or password in a URL",
+            "line 5: 'http://u:p@h/': the URL must not contain a user name or password",
             f"line 6: {'http://h/' + 'a' * 71 + '…'!r} has more than 4096 characters",
         ]
 

@@ -25,8 +25,8 @@ from lcc.model.candidates import Candidate, Facts, FilterRules, TrapLimits
 KEY_BYTES = 8
 FACETS_FROM = 3
 """Parameters from which on a path's URLs are counted as combinations."""
-OCCURRENCES = 5
-"""How often a segment may occur in a path."""
+AGAIN_MAX = 3
+"""Segments of a path that may stand in it before, numbers aside (a folder that has itself in it)."""
 _GROUP_MAX = 5
 _COPIES_FROM_SEGMENTS = 5
 _PARAMETERS = re.compile(r"[&;]")
@@ -156,7 +156,7 @@ def endless(curl: str, limits: TrapLimits, year: int) -> str | None:
 
 
 def _repeated(segments: Sequence[str], repeats: int) -> str | None:
-    """One to five segments that follow themselves too often, or a segment that occurs too often; but numbers may."""
+    """One to five segments that follow themselves too often, or the last of too many that were there before."""
     segments = [segment for segment in segments if segment]
     for size in range(1, _GROUP_MAX + 1):
         equal = 0
@@ -166,11 +166,13 @@ def _repeated(segments: Sequence[str], repeats: int) -> str | None:
                 group = segments[index - size + 1 : index + 1]
                 if not all(map(_SHORT_NUMBER, group)):
                     return "/".join(group)
-    counts: dict[str, int] = {}
+    before: set[str] = set()
+    again = 0
     for segment in segments:
-        counts[segment] = counts.get(segment, 0) + 1
-        if counts[segment] > OCCURRENCES and not _SHORT_NUMBER(segment):
+        again += segment in before and not _SHORT_NUMBER(segment)
+        if again > AGAIN_MAX:
             return segment
+        before.add(segment)
     return None
 
 
