@@ -240,8 +240,8 @@ class QmConfig:
     )
     mass_deletion_share: float = setting(
         0.5,
-        "if a full set would delete more than this fraction of its provider's cached content, its deletions are "
-        "held until confirmed; 1: never",
+        "if a full set would delete more than this fraction of its provider's pages, its deletions are held until "
+        "confirmed; 1: never",
         minimum=0,
         maximum=1,
     )

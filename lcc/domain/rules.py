@@ -95,8 +95,8 @@ class QueueRules:
     def over_quota(self, limits: Quota, is_new: bool, files: int, space_bytes: int, length: int | None) -> int:
         return quota.over_quota(limits, is_new, files, space_bytes, length)
 
-    def is_mass_deletion(self, count: int, cached: int) -> bool:
-        return deletions.is_mass_deletion(count, cached, self.mass_deletion_share, self.mass_deletion_floor)
+    def is_mass_deletion(self, count: int, told: int) -> bool:
+        return deletions.is_mass_deletion(count, told, self.mass_deletion_share, self.mass_deletion_floor)
 
     def prefixes(self, roots: Iterable[str]) -> tuple[str, ...]:
         return Roots(roots).prefixes

@@ -102,11 +102,11 @@ class IQueueRules(Interface):
         :param files, space_bytes: used by the provider and pending, without this URL.
         :param length: bytes; None: not known yet."""
 
-    def is_mass_deletion(count: int, cached: int) -> bool:
+    def is_mass_deletion(count: int, told: int) -> bool:
         """Whether a full set deletes so much that it needs confirmation.
 
         :param count: pages that it does not name.
-        :param cached: pages of the provider in the cache, including those."""
+        :param told: these, and the others of the provider in the cache."""
 
     def prefixes(roots: Iterable[str]) -> tuple[str, ...]:
         """Prefixes of the URLs within these roots."""

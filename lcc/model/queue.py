@@ -225,12 +225,16 @@ class Claim:
     :ivar saved_time: when the queue manager before this one said last how it is, on its wall clock (seconds since
         1970); 0: none ever did.
     :ivar saved_lease: how long its orders may be out, as it said, in seconds; 0: it did not.
+    :ivar timeline: name of the timeline that begins with it (:mod:`lcc.storage.database.timeline`).
+    :ivar timelines: names of those before that the database has come from, as far as they are known.
     """
 
     run: int
     database_epoch: str
     saved_time: int = 0
     saved_lease: float = 0.0
+    timeline: str = ""
+    timelines: frozenset[str] = frozenset()
 
 
 class QueuedState(NamedTuple):

@@ -129,7 +129,7 @@ class InitAccepted:
     :ivar error_count: of earlier fetches; ``errors`` may hold fewer.
     :ivar processing: URLs that wait to be fetched.
     :ivar deletions_held: what the last full set did not name is not deleted yet, because it is so much: that many of
-        ``deletions_of`` pages in the cache.  0: nothing is held.
+        ``deletions_of`` pages.  0: nothing is held.
     """
 
     connseq: int

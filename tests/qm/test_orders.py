@@ -6,6 +6,7 @@ import pytest
 
 from lcc.errors import code
 from lcc.model import FETCH_NOW
+from lcc.storage.database.timeline import current_timeline
 from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, page, pages
 
 DNS = code("dns-failed")
@@ -31,7 +32,7 @@ def test_from_a_set_to_the_cache(world: World) -> None:
     assert fetch.roots.split() == ["http://site.example/", "http://other.example/"]
     assert fetch.private and not fetch.insecure
     assert (fetch.pid, fetch.mimetype) == (pid, "text/html")
-    assert fetch.id.startswith(f"{world.engine.run}-")
+    assert fetch.id.startswith(world.database.now(current_timeline).partition("-")[2])
     assert len(botm.seen) == 1  # one at a time
     assert botm.finish_all() == 3
     assert urls(botm)[1:] == ["2.html", "3.html"]

@@ -34,6 +34,18 @@ def test_each_queue_manager_goes_on_with_a_timeline_of_its_own(queue: Queue) -> 
     assert [upto(queue, f"{epoch}-0"), upto(queue, f"0{first}"), upto(queue, "")] == [None, None, None]
 
 
+def test_a_claim_names_its_timeline_and_those_that_are_not_lost(queue: Queue) -> None:
+    claims = [result_of(queue.store.claim(when)) for when in (1, 2, 3)]
+    names = [claim.timeline for claim in claims]
+    assert len(set(names)) == 3
+    assert claims[2].timelines - claims[0].timelines == set(names[:2])
+    epoch = claims[2].database_epoch
+    assert queue.database.now(current_timeline) == f"{epoch}-{names[2]}"
+    result_of(queue.store.begin_epoch(epoch, "other", 0))
+    after = result_of(queue.store.claim(4))
+    assert after.timelines == {names[2]}, "before that, a loss was noticed"
+
+
 def test_what_was_seen_before_there_were_timelines_is_known(queue: Queue) -> None:
     """The database of an older program, which has changes: the next queue manager's timeline follows them."""
     fetched(queue, 1, "a", "b")

@@ -242,7 +242,7 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
         return
     row["delays"] = "; ".join(delay_text(delay, admin.now()) for delay in delays) or None
     if held is not None:
-        row["deletions_held"] = f"{held.deletions} of {held.cached}: provider allow-deletions or drop-deletions"
+        row["deletions_held"] = f"{held.deletions} of {held.told}: provider allow-deletions or drop-deletions"
         row["deletions_held_since"] = f"{cell(held.time, 'time')} UTC"
     for name, value in row.items():
         click.echo(clean(f"{name + ':':<21} {cell(value)}"))

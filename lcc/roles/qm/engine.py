@@ -212,8 +212,8 @@ class QmEngine:
         self.scheduler.costs.begin(self.wall_clock())
         self.scheduler.load(waiting, withhold=bool(self.leases.awaited))
         self.started = True
-        self.dispatcher.enable(f"{claim.run}-{self.now():x}", self.leases.longest_seconds)
-        self.recorder.enable()
+        self.dispatcher.enable(claim.timeline, self.leases.longest_seconds)
+        self.recorder.enable({claim.timeline, *claim.timelines})
         self.deleter.enable()
         for absorber in self.absorbers:
             absorber.enable()

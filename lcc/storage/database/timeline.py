@@ -43,19 +43,25 @@ def known_upto(txn: Txn, timeline: str) -> int | None:
     return None if upto is None else int(upto)
 
 
-def continue_timeline(txn: Txn) -> None:
-    """Begin another timeline behind the current one."""
+def former_timelines(txn: Txn) -> frozenset[str]:
+    """Names of those that were continued, since a loss was noticed last."""
+    names = [name for (name,) in txn.query("SELECT name FROM meta")]
+    return frozenset(name.removeprefix(_UPTO) for name in names if name.startswith(_UPTO))
+
+
+def continue_timeline(txn: Txn) -> str:
+    """Begin another timeline behind the current one; returns its name."""
     # Locked, for what was read before a lock was waited for may be older than what its holder has committed.
     change = int(txn.value(f"SELECT value FROM counters WHERE name = 'change'{txn.for_update}", (), 0))
     _, name = _parts(txn, txn.for_update)
-    rows = [(_UPTO + name, str(change)), (_CURRENT, f"{txn.random_bits(_NAME_BITS):016x}")]
-    txn.upsert("meta", ("name", "value"), rows, ("name",))
+    continued = f"{txn.random_bits(_NAME_BITS):016x}"
+    txn.upsert("meta", ("name", "value"), [(_UPTO + name, str(change)), (_CURRENT, continued)], ("name",))
+    return continued
 
 
 def forget_timelines(txn: Txn) -> None:
     """The epoch ends: all but the current one are of no use any longer."""
-    names = [name for (name,) in txn.query("SELECT name FROM meta") if name.startswith(_UPTO)]
-    txn.execute_in("DELETE FROM meta WHERE name IN ({in})", names)
+    txn.execute_in("DELETE FROM meta WHERE name IN ({in})", [_UPTO + name for name in former_timelines(txn)])
 
 
 def _parts(txn: Txn, lock: str = "") -> tuple[str, str]:

@@ -227,7 +227,7 @@ def order_removal(txn: Txn, pid: int) -> None:
 
 _STATUS = (
     "p.fullsetsallowed, s.files_used, s.space_used, s.nurlproc, s.errseq, s.errcleared, s.fullsets_used,"
-    " s.wantfullset, s.wantid, h.deletions, h.cached"
+    " s.wantfullset, s.wantid, h.deletions, h.told"
 )
 _FROM = " FROM pidb p LEFT JOIN pstats s ON s.pid = p.pid LEFT JOIN heldsweeps h ON h.pid = p.pid"
 _STATUS_COLUMNS = _STATUS.count(",") + 1

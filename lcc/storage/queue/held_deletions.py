@@ -21,7 +21,7 @@ class HeldSweep(NamedTuple):
     :ivar psetid: marks what the set named.
     :ivar connseq: of the set.
     :ivar deletions: pages that it would have deleted when it came, without those outside of the provider's roots.
-    :ivar cached: pages of the provider in the cache then.
+    :ivar told: of so many: these, and the provider's others in the cache then.
     :ivar time: when it was held, seconds since 1970.
     """
 
@@ -29,7 +29,7 @@ class HeldSweep(NamedTuple):
     psetid: int
     connseq: int
     deletions: int
-    cached: int
+    told: int
     time: int
 
 

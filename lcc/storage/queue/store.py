@@ -45,7 +45,7 @@ from lcc.storage.database.content_rows import content_rows
 from lcc.storage.database.database import Database
 from lcc.storage.database.order_rows import next_order
 from lcc.storage.database.status import database_epoch
-from lcc.storage.database.timeline import continue_timeline
+from lcc.storage.database.timeline import continue_timeline, former_timelines
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import get_provider, provider_roots
 from lcc.storage.queue.absorb import absorb_pieces
@@ -95,8 +95,8 @@ class QueueStore(RepairStore):
     def claim(self, now: int) -> Deferred[Claim]:
         def claim(txn: Txn) -> Claim:
             run = claim_run(txn)
-            continue_timeline(txn)
-            return Claim(run, database_epoch(txn), *saved_time_and_lease(txn))
+            name = continue_timeline(txn)
+            return Claim(run, database_epoch(txn), *saved_time_and_lease(txn), name, former_timelines(txn))
 
         def claimed(result: Claim) -> Claim:
             self._run = result.run

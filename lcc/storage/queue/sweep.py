@@ -55,21 +55,21 @@ async def complete_full_set(
     header, sweep = whole.header, whole.sweep
     ranges: list[tuple[bytes, bytes]] = [provider_range(header.pid)]
     if not header.deletions:
-        ranges, deletions, cached = [], 0, 0
+        ranges, deletions, told = [], 0, 0
         after: bytes | None = b""
         while after is not None:
             counted: Counted = await do_write(count_page, rules, sweep, after)
-            deletions, cached = deletions + counted.deletions, cached + counted.cached
+            deletions, told = deletions + counted.deletions, told + counted.told
             ranges += counted.ranges
             after = counted.end
-        if rules.is_mass_deletion(deletions, cached):
-            held = HeldSweep(sweep.pid, sweep.psetid, sweep.connseq, deletions, cached, now)
+        if rules.is_mass_deletion(deletions, told):
+            held = HeldSweep(sweep.pid, sweep.psetid, sweep.connseq, deletions, told, now)
             _log.warn(
-                "A full set of provider {pid} would delete {deletions} of {cached} pages in the cache: that is held "
-                "until lcc-admin provider allow-deletions {pid}, or drop-deletions",
+                "A full set of provider {pid} would delete {deletions} of {told} pages: that is held until "
+                "lcc-admin provider allow-deletions {pid}, or drop-deletions",
                 pid=held.pid,
                 deletions=held.deletions,
-                cached=held.cached,
+                told=held.told,
             )
             held_answer: SetAnswer = await do_write(finish_sweep, header, now, settings.full_set_period, held)
             return held_answer
@@ -84,14 +84,15 @@ async def complete_full_set(
 class Counted(NamedTuple):
     """What a sweep would do to a range of keys.
 
-    :ivar deletions: content that it would delete, of what lies within the provider's roots.
-    :ivar cached: of so much.
+    :ivar deletions: pages that it would delete, of what lies within the provider's roots: in the cache, or still to
+        be fetched.  So it does not depend on the robots what is held, and one that comes meanwhile is counted.
+    :ivar told: of so many: these, and the others in the cache.
     :ivar ranges: the range, if there is something to do: ``(low, high)``, keys behind ``low`` up to ``high``.
     :ivar end: where the next one begins; None: that was all.
     """
 
     deletions: int = 0
-    cached: int = 0
+    told: int = 0
     ranges: tuple[tuple[bytes, bytes], ...] = ()
     end: bytes | None = None
 
@@ -204,7 +205,8 @@ def count_page(txn: Txn, run: int, rules: IQueueRules, sweep: Sweep, after: byte
         for key, curl, furl in page.cached
         if curl.startswith(prefixes) and (not furl or furl.startswith(prefixes))
     }
-    deletions = sum(row.key in inside for row in page.gone)
+    inside.update(page.nothing)  # rows outside leave the queue by themselves
+    deletions = len(inside & {*(row.key for row in page.gone), *page.nothing})
     return Counted(deletions, len(inside), ((low, page.end or last),) if page.does_something else (), page.end)
 
 

@@ -109,6 +109,22 @@ def test_only_what_nobody_else_names_is_free_of_the_rules(
     assert attrs.evolve(fetch, polled=True, renew=False).order().renew  # of a queue manager of the version before
 
 
+@pytest.mark.parametrize("order_id", ["8-1", "9-1", "lost-1", "2-65a1b2c3-1"])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_an_order_of_a_lost_timeline_is_older_than_any(rig: Rig, order_id: str, is_named: bool) -> None:
+    """The database was put back: the row of that order is another one, whatever its generation was."""
+    rig.recorder.enable({"8", "9"})
+    machine, _ = rig.connect(1, 3)
+    key, known = rig.rows[0].key, order_id[:2] in ("8-", "9-")
+    if is_named:
+        rig.dispatcher.running(machine, Running(order_id, 1, key.hex(), 7, 50), 0)
+        rig.ready(machine)
+    rig.dispatcher.done(machine, Done(1, order_id, 1, key.hex(), 7, 0, file=1, machine=1))
+    rig.recorder.start()
+    (result,) = rig.store.answer(NOTHING_RECORDED)[0]
+    assert result.key == key and result.file == 1 and result.generation == (7 if known else 0)
+
+
 def test_an_operator_pauses_it(rig: Rig) -> None:
     machine, connection = rig.connect(1, 3)
     rig.ready(machine)

@@ -134,13 +134,14 @@ class Dispatcher:
         """The machine that this provider's last order went to, as far as it is remembered; 0: none."""
         return self._homes.get(pid, 0)
 
-    def enable(self, run: str, longest_seconds: float) -> None:
+    def enable(self, timeline: str, longest_seconds: float) -> None:
         """Orders may be sent from now on.
 
-        :param run: makes their ids unique (also after the database was put back).
+        :param timeline: of the database, which has begun with this queue manager: the orders' ids begin with it, and
+            so are unique also after the database was put back.
         :param longest_seconds: the longest lease that orders of earlier queue managers may have.
         """
-        self._run = f"{run}-"
+        self._run = f"{timeline}-"
         self._longest_seconds = longest_seconds
 
     # What the BOT-Ms say.
@@ -223,7 +224,8 @@ class Dispatcher:
             if self._expired:
                 self._expired.pop(result.key, None)
         psetid = 0 if order is None else order.place[0]
-        self._recorder.add(Entry(result, machine, machine.run, message.number, psetid))
+        timeline = "" if psetid else message.id.partition("-")[0]
+        self._recorder.add(Entry(result, machine, machine.run, message.number, psetid, timeline))
 
     def _came_back(self, order: Order | None, machine: Machine, done: Done) -> None:
         """Nothing was found out: the row is looked at again, and waits for its hours, or for a machine with room."""

@@ -19,7 +19,7 @@ keeps its order, that is the last number of it in the batch.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -51,6 +51,7 @@ class Entry(NamedTuple):
     :ivar result: None: it could not be read; only its number matters.
     :ivar machine: who hears that it is recorded; None: nobody.
     :ivar psetid: of its row, as it was handed out; 0: that is not known.
+    :ivar timeline: of the database, in which its order went out; empty: in the present one.
     """
 
     result: FetchResult | None
@@ -58,6 +59,7 @@ class Entry(NamedTuple):
     run: str = ""
     number: int = 0
     psetid: int = 0
+    timeline: str = ""
 
 
 class _Batch(NamedTuple):
@@ -104,6 +106,7 @@ class Recorder(Part):
         self._recording = _Batch()
         self._rooms: list[Deferred[None]] = []
         self._enabled = False
+        self._timelines: Collection[str] = ()
 
     @property
     def waiting_count(self) -> int:
@@ -144,8 +147,12 @@ class Recorder(Part):
         if self._queue or self._removed or self._closed:
             self._job.begin(self._record_all())
 
-    def enable(self) -> None:
-        """The queue manager may write from now on."""
+    def enable(self, timelines: Collection[str] = ()) -> None:
+        """The queue manager may write from now on.
+
+        :param timelines: of the database, in which orders may have gone out that are not lost.
+        """
+        self._timelines = timelines
         self._enabled = True
         self.start()
 
@@ -204,10 +211,17 @@ class Recorder(Part):
                 if result.key in keys:
                     break
                 keys.add(result.key)
-            entries.append(queue.popleft())
+            entries.append(self._known(queue.popleft()))
         removed, self._removed = self._removed[:most], self._removed[most:]
         closed, self._closed = self._closed[:most], self._closed[most:]
         return _Batch(entries, removed, closed)
+
+    def _known(self, entry: Entry) -> Entry:
+        """A result whose order is lost, as the database was put back since, becomes older than any: generations after
+        a second restore from one backup may be lower than those after the first."""
+        if not entry.timeline or entry.timeline in self._timelines or entry.result is None:
+            return entry
+        return entry._replace(result=entry.result._replace(generation=0))
 
     async def _record(self, batch: _Batch) -> None:
         results = [entry.result for entry in batch.entries if entry.result is not None]
