@@ -82,6 +82,8 @@ was imported under another name is found, and what is passed on to be called lat
 ALLOWED = {
     "lcc/services/environment.py": ("*", "this is where they come from"),
     "lcc/storage/disk/file_system.py": ("*", "the real disk"),
+    "lcc/protocols/cdxj.py": ("tempfile.*", "indexes are made by lcc-export, and in threads"),
+    "lcc/protocols/warc.py": ("tempfile.*", "records are made in threads of their own"),
     "lcc/storage/database/database.py": (
         "*.mkdir time.sleep random.getrandbits",
         "the real database; its random is given",
@@ -108,7 +110,6 @@ ALLOWED = {
     "lcc/roles/cu/packages/bodies.py": ("os.open tempfile.*", "packages are made in threads of their own"),
     "lcc/console/credentials.py": ("open os.open", "who may log in at the console, which is not simulated"),
     "lcc/console/hostkey.py": ("*", "the console's key; it is not simulated"),
-    "lcc/roles/cu/packages/warc.py": ("tempfile.*", "packages are made in threads of their own"),
 }
 """File -> patterns of what it may call, and why."""
 

@@ -13,10 +13,10 @@ import click
 
 from lcc.commands.errors import Failed
 from lcc.commands.progress import progress
-from lcc.export.cdxj import write_index
 from lcc.export.endmark import EndMark, NotComplete
 from lcc.export.files import replacing
 from lcc.export.source import Source, Unreachable, pass_source
+from lcc.protocols.cdxj import write_index
 from lcc.roles.cu.query_options import asked_fields, query_options
 
 Fields = dict[str, str | list[str]]

@@ -51,6 +51,7 @@ class IPageStore(Interface):
 
     name: str = Attribute("Names it among all stores, in ``[spider] stores`` and in the frontier.")
     summary: str = Attribute("A few words for people.")
+    wants_text: bool = Attribute("It keeps the texts of pages: they are extracted only if a store wants them.")
 
     def open(folder: Path, place: str, disk: Any, settings: Any) -> Any:
         """An :class:`IOpenStore` that continues at this place: what was written behind it is taken back.

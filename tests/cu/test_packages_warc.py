@@ -13,7 +13,7 @@ import pytest
 import pytest_twisted
 from warcio.archiveiterator import ArchiveIterator
 
-from lcc.roles.cu.packages import warc
+from lcc.protocols import warc
 from tests.support.cache import Cache
 from tests.support.packages import A, put
 from tests.support.roles.content_users import Api

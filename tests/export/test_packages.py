@@ -16,7 +16,7 @@ import pytest
 import pytest_twisted
 from twisted.internet.threads import deferToThread
 
-from lcc.export import cdxj
+from lcc.protocols import cdxj
 from lcc.roles.cu.packages.packing import Packing
 from tests.support.cache import Cache, add_user
 from tests.support.databases import Backend

@@ -169,6 +169,17 @@ class Disk:
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         return os.fdopen(os.open(path, flags, 0o600), "w+b", buffering=0)
 
+    def extend(self, path: AnyPath, size_bytes: int) -> BinaryIO:
+        """Open a file for writing at its end, unbuffered, after it was cut to this size; it must be as long."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.ftruncate(descriptor, size_bytes)
+            os.lseek(descriptor, size_bytes, os.SEEK_SET)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return os.fdopen(descriptor, "r+b", buffering=0)
+
     def open(self, path: AnyPath) -> BinaryIO:
         """Open a file for reading, unbuffered."""
         return open(path, "rb", buffering=0)  # noqa: PTH123

@@ -374,6 +374,13 @@ class SimulatedDisk(Disk):
             file.truncate(0)
         return cast(BinaryIO, _Handle(self, file, name))
 
+    def extend(self, path: AnyPath, size_bytes: int) -> BinaryIO:
+        name = self._path(path)
+        handle = _Handle(self, self._file(name), name)
+        handle.truncate(size_bytes)
+        handle.seek(size_bytes)
+        return cast(BinaryIO, handle)
+
     def open(self, path: AnyPath) -> BinaryIO:
         name = self._path(path)
         return cast(BinaryIO, _Handle(self, self._file(name), name))

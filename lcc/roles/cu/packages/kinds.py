@@ -24,7 +24,7 @@ def _warc(compress: bool) -> Callable[[int, Path], Writer]:
     def make(time: int, temporary: Path) -> Writer:
         if find_spec("warcio") is None:
             raise NotInstalled("WARC needs warcio: install lcc[warc]")
-        from lcc.roles.cu.packages.warc import WarcWriter
+        from lcc.protocols.warc import WarcWriter
 
         return WarcWriter(compress, time, temporary)
 

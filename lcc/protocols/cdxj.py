@@ -32,7 +32,7 @@ def write_index(warc: BinaryIO, filename: str, index: BinaryIO, temporary: Path)
     with ExitStack() as stack:
         runs: list[BinaryIO] = []
         lines: list[bytes] = []
-        for line in _lines(warc, filename):
+        for line in index_lines(warc, filename):
             lines.append(line)
             count += 1
             if len(lines) == RUN_LINES:
@@ -45,27 +45,44 @@ def write_index(warc: BinaryIO, filename: str, index: BinaryIO, temporary: Path)
     return count
 
 
-def _lines(warc: BinaryIO, filename: str) -> Iterator[bytes]:
-    from surt import surt
+def index_lines(warc: BinaryIO, filename: str) -> Iterator[bytes]:
+    """The lines of a WARC's index, in its order.
+
+    :raises ImportError: warcio or surt is not installed.
+    """
     from warcio.archiveiterator import ArchiveIterator
 
     records = ArchiveIterator(warc)
     for record in records:
-        kind = record.rec_type
-        if kind not in _INDEXED:
-            continue
-        url = record.rec_headers.get_header("WARC-Target-URI")
-        date = re.sub("[^0-9]", "", record.rec_headers.get_header("WARC-Date"))[:14]
-        fields = {
-            "url": url,
-            "mime": "warc/revisit" if kind == "revisit" else _mimetype(record),
-            "status": record.http_headers.get_statuscode() if record.http_headers else "200",
-            "digest": record.rec_headers.get_header("WARC-Payload-Digest"),
-            "length": str(records.get_record_length()),
-            "offset": str(records.get_record_offset()),
-            "filename": filename,
-        }
-        yield f"{surt(url)} {date} {json.dumps(fields)}\n".encode()
+        if record.rec_type in _INDEXED:
+            # The length is known once the record is read.
+            length, offset = records.get_record_length(), records.get_record_offset()
+            yield index_line(record, filename, offset, length)
+
+
+def index_line(record: Any, filename: str, offset: int, length_bytes: int) -> bytes:
+    """The line of a record of content; empty: it is another one.
+
+    :param record: of warcio.
+    :param offset, length_bytes: where it is in the file, as it is stored.
+    """
+    from surt import surt
+
+    kind = record.rec_type
+    if kind not in _INDEXED:
+        return b""
+    url = record.rec_headers.get_header("WARC-Target-URI")
+    date = re.sub("[^0-9]", "", record.rec_headers.get_header("WARC-Date"))[:14]
+    fields = {
+        "url": url,
+        "mime": "warc/revisit" if kind == "revisit" else _mimetype(record),
+        "status": record.http_headers.get_statuscode() if record.http_headers else "200",
+        "digest": record.rec_headers.get_header("WARC-Payload-Digest"),
+        "length": str(length_bytes),
+        "offset": str(offset),
+        "filename": filename,
+    }
+    return f"{surt(url)} {date} {json.dumps(fields)}\n".encode()
 
 
 def _mimetype(record: Any) -> str:

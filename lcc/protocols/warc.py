@@ -1,7 +1,7 @@
-"""A package as a WARC 1.1 file (ISO 28500:2017), made by warcio.
+"""Rows of the cache with their content as a WARC 1.1 file (ISO 28500:2017), made by warcio.
 
 Each content is a ``response`` record with the status and the headers of its fetch; if it came without (FTP, files),
-it is a ``resource`` record.  A ``revisit`` record stands for content that the package has under another URL; such
+it is a ``resource`` record.  A ``revisit`` record stands for content that the file has under another URL; such
 content is looked for among the newest ones, so that memory is bounded.  ``WARC-Target-URI`` is the conceptual URL, by
 which users know it; what belongs to the row is in further headers (``LCC-…``).  ``metadata`` records tell of what was
 deleted or left out; the last one is the end mark, a JSON object.
@@ -20,17 +20,18 @@ from http import HTTPStatus
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Protocol
 
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from lcc.model import CachedUrl
-from lcc.roles.cu.packages.bodies import SMALL_BYTES, Body
 
 CONTENTS_REMEMBERED = 50_000
 """To be found again under other URLs; some 400 bytes each."""
 PIECE_BYTES = 1 << 18
+_SPOOLED_BYTES = 2 << 20
+"""A larger record is put together in a file."""
 VERSION = "WARC/1.1"
 _LEVEL = 6
 _REBUILT = frozenset(
@@ -40,19 +41,33 @@ _REBUILT = frozenset(
 _ENCODING = "content-encoding"
 
 
+class Body(Protocol):
+    """The content of a row.
+
+    :ivar size_bytes: its length.
+    """
+
+    size_bytes: int
+
+    def file(self) -> BinaryIO:
+        """The content as a file, at its beginning."""
+
+
 class WarcWriter:
     """Writes a WARC (:class:`lcc.roles.cu.packages.packing.Writer`).
 
     :param compress: each record a gzip member, as a ``.warc.gz`` must be.
     :param time: now, seconds since 1970.
     :param temporary: a folder for temporary files: large records are put together there.
+    :ivar record: that was written last.
     """
 
     def __init__(self, compress: bool, time: int, temporary: Path) -> None:
         self._compress = compress
         self._date = _date(time)
-        self._spool = tempfile.SpooledTemporaryFile(max_size=SMALL_BYTES * 2, dir=str(temporary))  # noqa: SIM115
+        self._spool = tempfile.SpooledTemporaryFile(max_size=_SPOOLED_BYTES, dir=str(temporary))  # noqa: SIM115
         self._writer = WARCWriter(self._spool, gzip=False, warc_version=VERSION)
+        self.record: Any = None
         self._seen: OrderedDict[tuple[str, int], tuple[str, str, str, str]] = OrderedDict()
 
     def begin(self) -> Iterator[bytes]:
@@ -130,6 +145,7 @@ class WarcWriter:
         return fields
 
     def _write(self, record: Any) -> Iterator[bytes]:
+        self.record = record
         self._writer.write_record(record)
         spool = self._spool
         spool.seek(0)
