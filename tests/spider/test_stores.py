@@ -231,7 +231,7 @@ def test_a_full_disk_is_told_and_what_was_committed_stays() -> None:
 
 
 def test_pages_are_records_and_their_index_finds_each(tmp_path: Path) -> None:
-    store = opened("warc", tmp_path)
+    store = opened("warc", tmp_path, settings=StoreSettings(segment_bytes=4000))
     headers = json.dumps(["Content-Type", "text/html; charset=utf-8", "Link", "<x>"])
     answered = page("http://h.example/a", "<p>ä", status=200, headers=headers, change=7)
     same = page("http://h.example/b", "<p>ä", status=200, headers=headers)
