@@ -237,7 +237,9 @@ def test_pages_are_records_and_their_index_finds_each(tmp_path: Path) -> None:
     same = page("http://h.example/b", "<p>ä", status=200, headers=headers)
     cut = answered._replace(row=page("http://h.example/cut").row, whole=False)
     written(store, [(each, PageLinks()) for each in (answered, same, cut)])
-    for number in range(12):
+    number = 0
+    while not (tmp_path / "pages-00000002.warc.gz").exists():
+        number += 1
         written(store, [read(number)])
     store.close()
     first = tmp_path / "pages-00000001.warc.gz"
