@@ -10,6 +10,7 @@ from typing import Any
 from lcc.model import FetchOrder, Source
 from lcc.storage.database.migrations import MAIN
 from lcc.storage.disk.content_paths import content_path
+from lcc.storage.disk.content_sync import read_mark
 from lcc.storage.disk.set_file import HEADER_BYTES
 from lcc.storage.queue.said_sets import NumberRanges
 from lcc.storage.views.content_check import order_again
@@ -305,6 +306,10 @@ class Promises:
             if count := self.rows(f"SELECT COUNT(*) FROM {table}")[0][0]:
                 left.append(f"{count} rows in {table}")
         left += [f"{path} waits" for _, path, _ in self._spooled()]
+        for address in BOTMS:
+            mark = read_mark(system.machines[address].disk.paths_at("/content/synced") or b"")
+            if mark is not None and mark.suspect_upto:
+                left.append(f"{address} verifies its content")
         if {key: _shown(row) for key, row in system.copy.rows.items()} != self._cached():
             left.append("the content user's copy is not the cache")
         return left
