@@ -51,7 +51,7 @@ def test_a_crawl_from_its_start_to_its_end(spider: Spider) -> None:
     assert result_of(spider.store.hosts_this_hour(NOW + 3600)) == 0
     (told,) = spider.tell()
     assert (told.number, told.crawl, told.root, told.pid) == (1, 1, A, 7)
-    assert [(url.path, url.recheck) for url in told.urls] == [("", False)]
+    assert [(url.path, url.recheck, url.told_set) for url in told.urls] == [("", False, 1)]
     assert spider.ready() == []
     assert not spider.status().is_done
     spider.read(A, A + "x", A + "y", B, A)
@@ -114,6 +114,7 @@ def test_told_hosts_are_asked_for_once_in_a_while(spider: Spider) -> None:
     assert spider.asked(now=NOW + 29) == []
     assert spider.asked(now=NOW + 35) == [A, B]
     assert result_of(spider.store.told_urls(HostRef(1, B), NOW + 5, 10)) == []
+    assert [url.told_set for url in result_of(spider.store.told_urls(HostRef(1, B), NOW + 6, 10))] == [2]
     result_of(spider.store.answer([], [HostRef(1, A)], NOW + 35))
     assert spider.asked(now=NOW + 36) == [B]
     assert spider.asked(now=NOW + 65) == [B, A]

@@ -63,7 +63,7 @@ def _next_sql(txn: Txn) -> str:
 
 
 def _told(url: Url) -> ToldUrl:
-    return ToldUrl(url.key, url.path, url.change > 0)
+    return ToldUrl(url.key, url.path, url.change > 0, url.told_set)
 
 
 # Telling.
