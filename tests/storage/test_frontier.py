@@ -21,7 +21,7 @@ from lcc.storage.spider.orders import (
     CRAWL_START,
     ORDERS,
 )
-from lcc.storage.spider.views import biggest_hosts, biggest_traps, parked_hosts, way_to
+from lcc.storage.spider.views import biggest_hosts, parked_hosts, way_to
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.frontier import ALL, NOW, Spider, found, frontier_database
 
@@ -92,7 +92,6 @@ def test_a_commit_that_was_not_heard_of_is_not_done_twice(spider: Spider) -> Non
     result_of(spider.store.commit(batch, NOW))
     assert spider.counts()["filter:scope"] == 2
     assert result_of(spider.store.trap_counts([Trap(1, A, b"k"), Trap(1, A, b"l")])) == {Trap(1, A, b"k"): 2}
-    assert spider.database.blocking.interact(biggest_traps, 1) == [(A, b"k", 2)]
     assert result_of(spider.store.take_buckets(64))[3] == "t1"
     assert result_of(spider.store.places()) == {"links": "p1"}
     spider.database.fail_after = 1

@@ -73,12 +73,3 @@ def parked_hosts(txn: Txn, crawl: int, limit: int = PAGE_ROWS) -> list[HostRow]:
         " ORDER BY parked_time DESC LIMIT ?"
     )
     return [host_row(row) for row in txn.query(sql, [crawl, limit])]
-
-
-def biggest_traps(txn: Txn, crawl: int, limit: int = PAGE_ROWS) -> list[tuple[str, bytes, int]]:
-    """Patterns with the most URLs: the root of the host, the key of the pattern, URLs."""
-    sql = (
-        "SELECT h.root, t.trapkey, t.urls FROM sptrap t JOIN sphost h ON h.crawl = t.crawl AND h.hostkey = t.hostkey"
-        " WHERE t.crawl = ? ORDER BY t.urls DESC LIMIT ?"
-    )
-    return [(root, bytes(key), urls) for root, key, urls in txn.query(sql, [crawl, limit])]
