@@ -15,7 +15,7 @@ from lcc.testing.simulated.timeline import EPOCH
 from .promises import Promises
 from .sites import SiteFaults
 from .system import CENTRAL, DATABASE, QM, UNSES, System
-from .tasks import MANAGER_NAMES, SCHEDULER
+from .tasks import LEASE_SECONDS, MANAGER_NAMES, SCHEDULER
 
 
 @attrs.frozen
@@ -107,8 +107,20 @@ def _task_faults(system: System, until_seconds: float) -> list[Fault]:
         target = {"manager-parted": f"{SCHEDULER}~{manager}", "power": system.machine_of[name]}
         mean = KINDS[kind].mean_seconds
         seconds = round(min(chance.expovariate(1 / mean), 4 * mean), 3)
+        if kind in ("freeze", "manager-parted") and chance.random() < 0.5:
+            seconds = round(chance.uniform(0.8, 2.0) * LEASE_SECONDS, 3)
         time = round(chance.uniform(0.0, until_seconds), 3)
         faults.append(Fault(time, kind, target.get(kind, name), seconds, chance.randrange(1 << 30)))
+    for kind, since_seconds in (
+        ("unheard", 0.0),
+        ("workers-fail", until_seconds - 20),
+        ("answers-lost", until_seconds - 9),
+    ):
+        if chance.random() < 0.5:
+            manager = system.machine_of[chance.choice(managers)]
+            time = round(chance.uniform(since_seconds, until_seconds), 3)
+            seconds = round(KINDS[kind].mean_seconds * chance.uniform(0.5, 1.5), 3)
+            faults.append(Fault(time, kind, manager, seconds, chance.randrange(1 << 30)))
     return faults
 
 
@@ -142,6 +154,8 @@ def heal(system: System, faults: list[Fault]) -> None:
         for process in list(machine.processes.values()):
             process.thaw()
     network.heal()
+    if system.tasks is not None:
+        system.tasks.hall.fails_until = 0.0
     system.database.faults = DatabaseFaults()
     system.database.away_until = system.database.slow_until = system.database.full_until = 0.0
     for site in system.all_sites:
@@ -192,6 +206,36 @@ def _power(system: System, promises: Promises, fault: Fault) -> None:
 def _part(system: System, _: Promises, fault: Fault) -> None:
     one, _, other = fault.target.partition("~")
     system.network.part(one, other, fault.seconds)
+
+
+def _unheard(system: System, _: Promises, fault: Fault) -> None:
+    """A manager hears nothing of the scheduler, which hears it; then it is the other way round, for about a lease."""
+    network = system.network
+    network.part_one_way(SCHEDULER, fault.target, fault.seconds)
+    system.timeline.call_later(
+        fault.seconds,
+        None,
+        network.part_one_way,
+        fault.target,
+        SCHEDULER,
+        fault.chance.uniform(1.0, 2.0) * LEASE_SECONDS,
+    )
+
+
+def _workers_fail(system: System, _: Promises, fault: Fault) -> None:
+    """What workers need is away."""
+    if system.tasks is not None:
+        system.tasks.hall.fails_until = system.timeline.now + fault.seconds
+
+
+def _answers_lost(system: System, _: Promises, fault: Fault) -> None:
+    """Of transactions, which are done."""
+    system.database.faults = DatabaseFaults(answer_lost=0.3)
+
+    def over() -> None:
+        system.database.faults = DatabaseFaults()
+
+    system.timeline.call_later(fault.seconds, None, over)
 
 
 def _cut_off(system: System, promises: Promises, fault: Fault) -> None:
@@ -419,5 +463,8 @@ KINDS = {
     "restore": Kind(_restore, _the_database, 0.2, 5),
     "spool-damage": Kind(_spool_damage, _a_spool, 0.3, 8),
     "manager-parted": Kind(_part, _two_hosts, 0, 10),
+    "unheard": Kind(_unheard, _a_host, 0, 6),
+    "workers-fail": Kind(_workers_fail, _a_host, 0, 16),
+    "answers-lost": Kind(_answers_lost, _the_database, 0, 6),
     "clock-step": Kind(_clock_step, _a_host, 0, 0),
 }

@@ -305,6 +305,7 @@ class System:
             "retries": chance.choice((1, 2, 3)),
             "retry_initial": chance.choice((1, 1, 2)),
             "ready_max": chance.choice((10, 20_000)),
+            "seconds": chance.choice((9, 9, 25)),
         }
 
         def run(module: ModuleType, process: Process) -> Service:
@@ -313,7 +314,7 @@ class System:
             return make(module, parse_config(text, Path("/")), environment)
 
         self._process("scheduler", SCHEDULER, partial(run, scheduler))
-        for name, address in list(zip(MANAGER_NAMES, MANAGERS, strict=True))[: chance.randint(1, 3)]:
+        for name, address in list(zip(MANAGER_NAMES, MANAGERS, strict=True))[: chance.choice((1, 1, 2, 3))]:
             self._process(name, address, partial(run, manager))
 
     def _notifier(self, site: WatchedSite, process: Process) -> Service:

@@ -177,6 +177,10 @@ class TaskPromises:
             known = self._world.hall.attempts.get((number, attempt))
             if not (known and known.failed) and number not in self._world.killed:
                 self._broken("P14", f"job {number} has failed for good, its attempt {attempt} has not")
+        elif was_running and state == "lost":
+            known = self._world.hall.attempts.get((number, attempt))
+            if known is not None and known.ended is None:
+                self._broken("P13", f"job {number} is lost (attempt {attempt}), and runs at {known.manager}")
         if not job.is_open and job.task and self._open.get(job.task) == number:
             del self._open[job.task]
             self._ended[job.task] += was_running
@@ -222,7 +226,9 @@ class TaskPromises:
             self._healed = ended
         left = [f"task {task} is carried out no longer" for task in world.tasks if ended[task] == self._healed[task]]
         for task, path in world.polled.items():
-            if self._inputs.get(task) != world.site.feeds[path][-1]:
+            reader = self._jobs.get(self._readers.get(task, 0))
+            is_read = reader is not None and reader.state in ("completed", "permanent-error")
+            if self._inputs.get(task) != world.site.feeds[path][-1] or not is_read:
                 left.append(f"the last change of {path} is not read by a job of task {task}")
         if left and not world.suspended:
             return left

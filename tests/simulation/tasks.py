@@ -54,7 +54,7 @@ content = "http://{content}:9004"
 kinds = ["follow jobs=3", "feed jobs=1"]
 jobs_max = 4
 jobs = 2
-seconds = 9
+seconds = {seconds}
 grace_seconds = 1
 stop_seconds = 2
 scan_interval = 10
@@ -130,7 +130,7 @@ class TaskWorld:
         self.timeline = timeline
         self.database = database
         self.site = site
-        self.hall = Hall(site.root)
+        self.hall = Hall(site.root, timeline.random("workers").choice((0.8, 0.8, 3.0)))
         self.chance = timeline.random("tasks")
         self.clock_was_set = False
         self.killed: set[int] = set()

@@ -31,8 +31,6 @@ from lcc.workers.launch import KILL, LEASE_OVER, SECONDS, TOLD, Report
 FOLLOW = "follow"
 """The command of all follow-ups."""
 _PIPE_SECONDS = 0.002
-_STEP_SECONDS = 0.8
-"""Between two things that a worker does, on the average."""
 _TERM_SECONDS = 0.05
 _KILLED = 9
 _ENDS: dict[str, float] = {"0": 60, "1": 9, "2": 5, "3": 3, "hang": 7, "signal": 4, "retry": 4}
@@ -80,12 +78,16 @@ class Hall:
     """All workers of a world.
 
     :param root: of the site whose pages they notify of.
+    :param step_seconds: between two things that a worker does, on the average.
+    :ivar fails_until: until then, what they need is away: they fail in passing.
     :ivar attempts: by job and attempt.
     :ivar met: what must never be, as it was seen.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, step_seconds: float) -> None:
         self.root = root
+        self.step_seconds = step_seconds
+        self.fails_until = 0.0
         self.attempts: dict[tuple[int, int], Attempt] = {}
         self.running: dict[tuple[str, int], Attempt] = {}
         self.using: dict[str, Attempt] = {}
@@ -201,7 +203,7 @@ class Worker:
         return self._timeline.call_later(max(0.0, seconds), None, function, *args)
 
     def _soon(self, function: Callable[..., Any], *args: Any) -> None:
-        self._events.append(self._later(self._chance.expovariate(1 / _STEP_SECONDS), function, *args))
+        self._events.append(self._later(self._chance.expovariate(1 / self._hall.step_seconds), function, *args))
 
     def _tell_manager(self, function: Callable[..., Any], *args: Any) -> None:
         if self._process.alive:
@@ -247,6 +249,8 @@ class Worker:
             self._tell_manager(self._ask, step, self._request(step))
             return
         how, attempt = self._end_how, self._attempt
+        if self._timeline.now < self._hall.fails_until:
+            how = "1"
         if how == "hang":
             return
         if how == "signal":

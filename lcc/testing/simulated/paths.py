@@ -15,13 +15,18 @@ class Paths:
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
         self.slow_until = 0.0
-        self._parted: dict[frozenset[str], float] = {}
+        self._parted: dict[tuple[str, str], float] = {}
         self._far: dict[frozenset[str], float] = {}
         self._vanished: set[str] = set()
 
     def part(self, one: str, other: str, seconds: float) -> None:
         """Nothing passes between these hosts for so long."""
-        self._parted[frozenset((one, other))] = self.timeline.now + seconds
+        self.part_one_way(one, other, seconds)
+        self.part_one_way(other, one, seconds)
+
+    def part_one_way(self, sender: str, receiver: str, seconds: float) -> None:
+        """Nothing passes from one host to the other for so long."""
+        self._parted[sender, receiver] = self.timeline.now + seconds
 
     def set_far(self, one: str, other: str, seconds: float) -> None:
         """All takes so much longer between these hosts, for good: they are in different places."""
@@ -31,7 +36,7 @@ class Paths:
         """Whether something sent from one host arrives at the other."""
         if one in self._vanished or other in self._vanished:
             return False
-        return self._parted.get(frozenset((one, other)), 0.0) <= self.timeline.now
+        return self._parted.get((one, other), 0.0) <= self.timeline.now
 
     def machine_vanished(self, address: str) -> None:
         """A host has no power any longer: nobody hears of the end of its connections."""
