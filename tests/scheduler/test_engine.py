@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from lcc.model.tasks import Effects, JobState
+import pytest
+
+from lcc.model.tasks import DueJob, Effects, JobState, StartedJob
 from lcc.protocols import jobs
 from lcc.storage.tasks import orders
 from tests.scheduler.bench import Bench
@@ -64,6 +67,22 @@ def test_jobs_wait_for_a_manager(bench: Bench) -> None:
     assert manager.given() == []
     manager.heartbeat()
     assert len(manager.given()) == 1
+
+
+def test_a_job_that_others_have_made_is_given_out_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was read from the table, and is being given out, when whoever has made it hears that it is made."""
+    bench.add()
+    start = bench.engine.store.start_jobs
+
+    async def start_slowly(chosen: Sequence[tuple[DueJob, str, str]], now: int) -> list[StartedJob]:
+        monkeypatch.undo()
+        bench.engine.add([job for job, _, _ in chosen])
+        return await start(chosen, now)
+
+    monkeypatch.setattr(bench.engine.store, "start_jobs", start_slowly)
+    managers = bench.manager(), bench.manager("n", host="host2")
+    bench.pass_time(3)
+    assert len([job for manager in managers for job in manager.given()]) == 1
 
 
 def test_hosts_and_executables(bench: Bench) -> None:

@@ -416,7 +416,7 @@ class Scheduler:
         finally:
             self._loading = _FIRST
         end = (now, 1 << 62) if len(found) < limit else (found[-1].due_time, found[-1].id)
-        giving = {job.id for job, _ in self._giving}
+        giving = self._being_given
         new = [job for job in found if job.id not in giving and self.ready.wants(job)]
         while len(new) > self._room and self.ready.make_room(self.roster.connected):
             new = [job for job in new if self.ready.wants(job)]
@@ -428,6 +428,10 @@ class Scheduler:
         if len(found) == limit and end > self._loaded:
             self._again = self._ticked = True
         self._loaded = end
+
+    @property
+    def _being_given(self) -> set[int]:
+        return {job.id for job, _ in self._giving}
 
     @property
     def _room(self) -> int:
@@ -443,9 +447,11 @@ class Scheduler:
             self.wake()
 
     def _add(self, made: list[DueJob]) -> None:
-        """These were made just now: those that come behind what was loaded will be."""
+        """These were made just now: those that come behind what was loaded will be.  (When whoever has made one
+        hears of it, it may have been loaded, and be on its way out.)"""
+        giving = self._being_given
         for job in made:
-            if (job.due_time, job.id) <= max(self._loaded, self._loading):
+            if job.id not in giving and (job.due_time, job.id) <= max(self._loaded, self._loading):
                 if self._room:
                     self.ready.add(job)
                 else:
