@@ -279,6 +279,7 @@ def test_a_terminal_obeys_nobody() -> None:
 
 def test_top_without_anybody(lcc: Lcc) -> None:
     assert "no queue manager has run yet" in lcc.admin("top", "--once").stdout
+    assert "no queue manager has run yet" in lcc.admin("top").stdout  # which is no terminal here
     answer = json.loads(lcc.admin("top", "--once", "--json").stdout)
     assert answer["fetching"] == [] and answer["time"] <= time.time()
 

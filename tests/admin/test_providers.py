@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from lcc.config import WatchedConfig
 from lcc.storage.providers.passwords import verify_password
 from lcc.storage.providers.providers import get_provider
+from lcc.storage.providers.watched import watch_site
 from tests.support.admin import Lcc
 
 ROOT = "http://www.example.org/"
@@ -171,6 +173,13 @@ def test_a_watched_provider(lcc: Lcc) -> None:
     assert (row["watched"], row["interval"], row["bandwidth"], row["files_max"]) == (True, 7.0, None, 10_000)
     lcc.admin("provider", "set", "1", "--interval", "none")
     assert lcc.rows("provider", "list")[0]["interval"] is None
+    lcc.admin("provider", "set", "1", "--interval", "5")
+    lcc.admin("provider", "set", "1", "--interval", "robots")
+    row = lcc.rows("provider", "show", "1")[0]
+    assert (row["interval"], row["interval_by"]) == (5.0, "")
+    lcc.write(watch_site, ROOT, WatchedConfig(), 9.0)
+    row = lcc.rows("provider", "show", "1")[0]
+    assert (row["interval"], row["interval_by"]) == (9.0, "robots.txt")
     refused = lcc.admin("provider", "set", "1", "--add-root", ROOT + "a/", code=1).output
     assert "provider 1 is watched: it has one root" in refused
     lcc.admin("provider", "set", "1", "--new-password", "--add-root", ROOT + "a/", code=1)
@@ -193,6 +202,8 @@ def test_a_watched_root_that_is_registered_keeps_its_provider(lcc: Lcc) -> None:
     assert f"several of these roots are watched: {ROOT} by provider 1" in refused and "--add-root" in refused
     secure = "https" + ROOT[4:]
     (added,) = lcc.rows("provider", "add", "--root", secure, "--interval", "3")
+    refused = lcc.admin("provider", "set", str(added["pid"]), "--interval", "robots", code=1).output
+    assert "is registered: no robots.txt is asked for its interval" in refused
     assert added["pid"] == 1 and added["password"]
     (row,) = lcc.rows("provider", "show", "1")
     assert (row["watched"], row["roots"]) == (False, [secure, ROOT])

@@ -53,8 +53,8 @@ printf '[manhole]\\nlisten = "unix:{{home}}/console.sock"\\n' >> lcc.toml
 until lcc-admin console lcc 'est()'; do sleep 0.1; done""",
 }
 """What has to be there for the examples of a command."""
-FOR_EVER = ("lcc-admin status --watch", "lcc-admin top")
-"""These end with Ctrl-C."""
+FOR_EVER = ("lcc-admin status --watch",)
+"""These end with Ctrl-C, also where standard output is no terminal."""
 
 
 def paths(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:

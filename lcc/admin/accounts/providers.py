@@ -66,6 +66,10 @@ _COLUMNS = (
 )
 
 
+_ROBOTS = "robots"
+"""In place of an interval: robots.txt has a say again."""
+
+
 def _limit(option: str, field: str, meaning: str, kind: Callable[[str], float | str] = number_or_none) -> Any:
     return click.option(option, field, type=kind, metavar=LIMIT, help=meaning)
 
@@ -78,9 +82,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--interval",
         "interval_seconds",
-        type=seconds_or_none,
-        metavar="SECONDS|none",
-        help="Minimum time from the start of one fetch to the start of the next.",
+        type=lambda value: value if value == _ROBOTS else seconds_or_none(value),
+        metavar="SECONDS|none|robots",
+        help="Minimum time from the start of one fetch to the start of the next; 'robots': of a watched one, as its "
+        "robots.txt says when it is read next.",
     ),
     click.option(
         "--hours", callback=hours_callback, help="Hours in which it may be fetched from, such as 0-8,22-23."
@@ -112,7 +117,9 @@ def _provider_options(command: CommandT) -> CommandT:
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:
     """The fields that were given on the command line, ``none`` as None."""
-    if values.get("interval_seconds") is not None:
+    if values.get("interval_seconds") == _ROBOTS:
+        values = values | {"interval_seconds": None, "interval_by": ""}
+    elif values.get("interval_seconds") is not None:
         values = values | {"interval_by": BY_OPERATOR}  # robots.txt does not change it any more
     return {name: None if value == NONE else value for name, value in values.items() if value is not None}
 
@@ -303,6 +310,11 @@ def set_command(
 
     def changed(provider: Provider) -> Provider:
         own = changes
+        if changes.get("interval_by") == "" and not provider.watched:
+            raise Failed(
+                f"provider {pid} is registered: no robots.txt is asked for its interval",
+                f"lcc-admin provider set {pid} --interval SECONDS, or none",
+            )
         if provider.watched and (roots or added or removed):
             raise Failed(
                 f"provider {pid} is watched: it has one root",

@@ -6,11 +6,13 @@ The queue manager's saved state says which machines there are; each one's BOT-M 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.processes.botm_status import NotAsked, ask_machine
@@ -34,8 +36,11 @@ _HEAD = f"{'machine':>7}  {'robot':<12}  {'provider':>8}  {'seconds':>7}  {'byte
 def top_command(admin: Admin, once: bool, every: float, limit: int, as_json: bool) -> None:
     """Show the fetches in progress, longest-running first.
 
-    Bytes are counted as stored so far, decoded.
+    Bytes are counted as stored so far, decoded. Where standard output is no terminal, it prints once, unless --every
+    is given.
     """
+    asked = click.get_current_context().get_parameter_source("every") is not ParameterSource.DEFAULT
+    once = once or not (asked or sys.stdout.isatty())
 
     def text() -> str:
         answer = look(admin)
