@@ -1,12 +1,13 @@
-"""A notifier: a scheduler as far as a UNS sees one.  It lists the pages of a site that nobody has registered, and
-polls a document of it; a feed hints at some of them.
+"""Notifiers: a scheduler and a push server as far as a UNS sees them.  They list and push the pages of a site that
+nobody has registered, and some of a provider's; a document is polled, a feed hints at some pages.
 
-What it has to tell stands in an outbox, which survives the process as the tables of a real one do; numbers and epoch
+What they have to tell stands in outboxes, which survive the process as the tables of real ones do; numbers and epochs
 stand there, too.  Each connection goes to any of the UNSes: so a set may come through two of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -24,6 +25,7 @@ from lcc.testing.simulated.timeline import Timeline
 
 from .sites import OriginProtocol, Page, Site, identity, told_of
 
+ROLES = SCHEDULER, PUSH = ("scheduler", "push")
 POLLED = "polled.html"
 """The document that is only polled: nobody lists it."""
 NOTICE_SECONDS = 1.2
@@ -40,26 +42,52 @@ class Entry:
     """A set in the outbox.
 
     :ivar states: path -> what it says of it.
+    :ivar accepted: called when it was.
     """
 
     told: SourcedSet
     states: dict[str, Any]
     began: float
+    accepted: Callable[[], object]
+
+
+class Outbox:
+    """What a notifier has to tell.
+
+    :ivar entries: sets without an answer, by number.
+    :ivar epoch: of the numbers.
+    """
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.entries: dict[int, Entry] = {}
+        self.number = 0
+        self._epochs = 1
+
+    @property
+    def epoch(self) -> str:
+        """Of the numbers."""
+        return f"{self.role}{self._epochs}"
+
+    def begin_epoch(self) -> None:
+        """Numbers may have been given out that nobody knows of."""
+        self._epochs += 1
+        self.entries.clear()
 
 
 class WatchedSite(Site):
     """A site that nobody has registered, and what its notifier remembers of it.
 
-    :ivar outbox: sets without an answer, by number.
+    :ivar outboxes: of the notifiers, by role.
+    :ivar spoken_of: sites of which they speak, this one among them.
     :ivar errors_seen: the numbers of the errors of its pages that the notifier has read.
     :ivar told_again: all of it is told again, because somebody has lost sets.
     """
 
     def __init__(self, timeline: Timeline, number: int, address: str) -> None:
         super().__init__(timeline, number, address)
-        self.outbox: dict[int, Entry] = {}
-        self.number = 0
-        self.epoch = 1
+        self.outboxes = {role: Outbox(role) for role in ROLES}
+        self.spoken_of: list[Site] = []
         self.errors_seen: set[int] = set()
         self.untold_poll = True
         self.polls = 0
@@ -80,20 +108,22 @@ class WatchedSite(Site):
         for path in [*self.pages, *self.removed]:
             self.untold[path] = True
         self.untold_poll = True
+        for site in self.spoken_of:
+            site.spoken.tell_all()
 
     def begin_epoch(self) -> None:
         """The database was put back: numbers may have been given out that it does not know."""
-        self.epoch += 1
-        self.outbox.clear()
+        for outbox in self.outboxes.values():
+            outbox.begin_epoch()
         self.errors_seen.clear()
         self.tell_all()
 
 
 class Notifier(Service):
-    """The process of the notifier, and the web server of its site.
+    """The process of the notifiers, and the web server of their site.
 
     :param unses: addresses of the UNSes.
-    :param accepted: called when a set was accepted, with its number.
+    :param accepted: called when a set was accepted, with the epoch of its number, and that.
     :param errors: gives the errors of a provider's URLs: number, URL.
     """
 
@@ -104,38 +134,46 @@ class Notifier(Service):
         self._accepted = accepted
         self._errors = errors
         self._reactor = process.reactor
-        self._held = 0
-        self.link = NotifierLink("scheduler", "sim", f"e{site.epoch}", "run", self._reactor, ask_seconds=60.0)
+        self._held: dict[tuple[str, int], int] = {}
+        """What was drawn last, by role and provider."""
+        self.links = {
+            role: NotifierLink(role, "sim", outbox.epoch, "run", self._reactor, ask_seconds=60.0)
+            for role, outbox in site.outboxes.items()
+        }
+        self.link = self.links[SCHEDULER]
 
     def startService(self) -> None:
         super().startService()
         factory = Factory.forProtocol(lambda: OriginProtocol(self._site, self._reactor))
         factory.noisy = False
         self._reactor.listenTCP(80, factory)
-        for entry in self._site.outbox.values():
-            self._send(entry)
-        Deferred.fromCoroutine(self._stay_connected())
+        for role, outbox in self._site.outboxes.items():
+            for entry in outbox.entries.values():
+                self._send(role, entry)
+            Deferred.fromCoroutine(self._stay_connected(self.links[role]))
         Deferred.fromCoroutine(self._notify())
+        Deferred.fromCoroutine(self._push())
 
     def stopService(self) -> None:
-        self.link.close()
+        for link in self.links.values():
+            link.close()
         super().stopService()
 
-    async def _stay_connected(self) -> None:
+    async def _stay_connected(self, link: NotifierLink) -> None:
         chance = self._site.chance
         while self.running:
             endpoint = clientFromString(self._reactor, f"tcp:{chance.choice(self._unses)}:9005:timeout=5")
             try:
-                await endpoint.connect(self.link.factory())
+                await endpoint.connect(link.factory())
             except Exception:  # however it cannot be reached
                 self._site.unanswered += 1
             else:
                 until = 0.5 + chance.expovariate(1 / CONNECTED_SECONDS)  # then another UNS has its turn
                 while until > 0:
                     await deferLater(self._reactor, min(until, 1.0))
-                    until = until - 1.0 if self.link.connected else 0.0
-                if self.link.connected:
-                    self.link.disconnect()
+                    until = until - 1.0 if link.connected else 0.0
+                if link.connected:
+                    link.disconnect()
             await deferLater(self._reactor, chance.uniform(0.1, 2.0))
 
     async def _notify(self) -> None:
@@ -155,10 +193,45 @@ class Notifier(Service):
                     self._poll()
                 if site.untold and self.link.has_room:
                     await self._list()
+                for each in site.spoken_of:
+                    if site.changing and chance.random() < 0.5:
+                        each.spoken.live_a_little()
+                    await self._speak(each, SCHEDULER, Source.LISTED)
                 if site.changing and self.link.has_room and chance.random() < HINT_SHARE:
                     self._hint()
             except NotifierRefused:
                 site.rejected += 1
+
+    async def _push(self) -> None:
+        site = self._site
+        while self.running:
+            await deferLater(self._reactor, site.chance.expovariate(1 / NOTICE_SECONDS))
+            try:
+                for each in site.spoken_of:
+                    await self._speak(each, PUSH, Source.PUSHED)
+            except NotifierRefused:
+                site.rejected += 1
+
+    async def _speak(self, site: Site, role: str, source: Source) -> None:
+        """Say of pages what this source says."""
+        if not site.spoken.told_by(source) or not self.links[role].has_room:
+            return
+        order = await self._draw(role, site.pid)
+        urls, states = [], {}
+        for path in site.spoken.told_by(source):
+            url, is_last = site.spoken.element(path, source, order)
+            urls.append(url)
+            if is_last:
+                states[path] = site.spoken.state(path, source)
+        if urls:
+            told = SourcedSet(0, site.pid, source, tuple(urls), order)
+            self._tell(role, told, {}, lambda: [site.spoken.was_told(path, source, states[path]) for path in states])
+
+    async def _draw(self, role: str, pid: int) -> int:
+        key, outbox = (role, pid), self._site.outboxes[role]
+        held = self._held.get(key, 0) if self._site.chance.random() < HELD_SHARE and not outbox.entries else 0
+        order = self._held[key] = await self.links[role].draw(pid, held)
+        return order
 
     def _read_errors(self) -> None:
         """As a scheduler looks in the tables what became of its notices."""
@@ -172,10 +245,13 @@ class Notifier(Service):
                 site.untold_poll = True
             elif path in site.pages:
                 site.untold[path] = True
+            elif path in site.spoken.named:
+                site.spoken.tell_again(path)
 
     def _poll(self) -> None:
         urls = ({"c": self._site.url(POLLED), "m": "text/html"},)
-        self._tell(urls, {POLLED: self._site.polls}, Source.POLLED, 0)
+        told = SourcedSet(0, self._site.pid, Source.POLLED, urls)
+        self._tell(SCHEDULER, told, {POLLED: self._site.polls})
 
     def _hint(self) -> None:
         """Somebody's feed names pages, some of which may be gone.  It changes nothing of what the site has."""
@@ -185,12 +261,11 @@ class Notifier(Service):
         for path in site.chance.sample(paths, min(len(paths), 2)):
             name, mimetype = identity(path)
             urls.append({"c": site.url(name), "m": mimetype})
-        self._tell(tuple(urls), {}, Source.FEED, 0)
+        self._tell(SCHEDULER, SourcedSet(0, site.pid, Source.FEED, tuple(urls)), {})
 
     async def _list(self) -> None:
         site, chance = self._site, self._site.chance
-        held = self._held if chance.random() < HELD_SHARE and not site.outbox else 0
-        order = self._held = await self.link.draw(site.pid, held)
+        order = await self._draw(SCHEDULER, site.pid)
         # Only now it is looked what the site has: the number was drawn before the asking began.
         paths = list(site.untold)
         if not paths:
@@ -202,28 +277,32 @@ class Notifier(Service):
         for path in paths:
             url = site.element(path)
             urls.append(url | {name: site.url(url[name]) for name in ("c", "f") if url.get(name)})
-        self._tell(tuple(urls), {path: told_of(site, path) for path in paths}, Source.LISTED, order)
+        told = SourcedSet(0, site.pid, Source.LISTED, tuple(urls), order)
+        self._tell(SCHEDULER, told, {path: told_of(site, path) for path in paths})
 
-    def _tell(self, urls: Any, states: dict[str, Any], source: Source, order: int) -> None:
+    def _tell(
+        self, role: str, told: SourcedSet, states: dict[str, Any], accepted: Callable[[], object] = lambda: None
+    ) -> None:
+        outbox = self._site.outboxes[role]
+        outbox.number += 1
+        told = attrs.evolve(told, number=outbox.number)
+        entry = outbox.entries[outbox.number] = Entry(told, states, self._site.timeline.now, accepted)
+        self._send(role, entry)
+
+    def _send(self, role: str, entry: Entry) -> None:
+        self.links[role].tell(entry.told).addCallback(self._answered, role, entry)
+
+    def _answered(self, outcome: NoticeOutcome, role: str, entry: Entry) -> None:
         site = self._site
-        site.number += 1
-        entry = Entry(SourcedSet(site.number, site.pid, source, urls, order), states, site.timeline.now)
-        site.outbox[site.number] = entry
-        self._send(entry)
-
-    def _send(self, entry: Entry) -> None:
-        self.link.tell(entry.told).addCallback(self._answered, entry)
-
-    def _answered(self, outcome: NoticeOutcome, entry: Entry) -> None:
-        site = self._site
-        del site.outbox[outcome.number]
+        del site.outboxes[role].entries[outcome.number]
         if outcome.code:
             site.rejected += 1
             return
         if outcome.refused:
             site.miscounted.append(f"elements of set {outcome.number} are refused: {outcome.refused[:2]}")
         site.accepted += 1
-        self._accepted(site, outcome.number)
+        self._accepted(site.outboxes[role].epoch, outcome.number)
+        entry.accepted()
         for path, state in entry.states.items():
             if path == POLLED:
                 site.untold_poll = site.untold_poll and state != site.polls

@@ -30,6 +30,13 @@ _ROUNDED_SECONDS = 0.001
 """Messages tell times in milliseconds."""
 _LOOK_EVERY_EVENTS = 200
 _COUNT_EVERY_COMMITS = 25
+_AGAIN = """
+CREATE TABLE simulated_again (numbers);
+CREATE TRIGGER simulated_said AFTER UPDATE ON notifierpos WHEN NEW.numbers = OLD.numbers BEGIN
+    INSERT INTO simulated_again VALUES (NEW.numbers);
+END;
+"""
+"""Whoever writes there that a set is applied which was before has applied it again."""
 
 
 class Promises:
@@ -52,13 +59,14 @@ class Promises:
         self._removed: set[tuple[int, int]] = set()
         system.fetch_begins = self._fetch_begins
         system.set_accepted = self._set_accepted
-        system.notice_accepted = self._notice_accepted
+        system.notice_accepted = self._is_accepted
         system.database.committed = self._committed
         self._timeline.after_each = self._after_each
         self._until_look = _LOOK_EVERY_EVENTS
         self._overlaps_until = 0.0
         self._clocks: list[tuple[float, float]] = [(self._timeline.now, 0.0)]
         self._began: dict[int, float] = {}
+        system.database.connection().executescript(_AGAIN)
         self._tasks: TaskPromises | None = None
         if system.tasks is not None:
             self._tasks = TaskPromises(system.tasks, self.broken, self._scheduler_was_told)
@@ -155,10 +163,6 @@ class Promises:
             if disk.after_a_power_cut(path) != disk.paths_at(path) or not header["answered"]:
                 self.broken("P1", f"a set of {site.pid} is accepted, {path} is not on the disk")
 
-    def _notice_accepted(self, site: WatchedSite, number: int) -> None:
-        """The same for a notifier's set."""
-        self._is_accepted(f"e{site.epoch}", number)
-
     def _scheduler_was_told(self, number: int) -> None:
         """And for one that the scheduler takes out of its outbox."""
         assert self._system.tasks is not None
@@ -166,6 +170,7 @@ class Promises:
         self._is_accepted(str(epoch), number)
 
     def _is_accepted(self, epoch: str, number: int) -> None:
+        """The same for a notifier's set."""
         rows = self.rows("SELECT epoch, numbers FROM notifierpos")
         applied = {bytes(name).decode(): NumberRanges(bytes(text).decode()) for name, text in rows}
         if number in applied.get(epoch, NumberRanges()):
@@ -295,9 +300,11 @@ class Promises:
         held = self.rows("SELECT pid, deletions FROM heldsweeps")
         left += [f"{count} deletions of {pid} are held" for pid, count in held]
         for watched in system.watched:
-            if watched.untold or watched.untold_poll or watched.outbox:
-                untold, waiting = len(watched.untold) + watched.untold_poll, len(watched.outbox)
+            untold = len(watched.untold) + watched.untold_poll
+            waiting = sum(len(outbox.entries) for outbox in watched.outboxes.values())
+            if untold or waiting:
                 left.append(f"the notifier has {untold} to tell, {waiting} sets wait for their answers")
+        left += [f"of {site.pid} is untold: {site.spoken.untold}" for site in system.all_sites if site.is_spoken_of]
         providers = {site.pid for site in system.sites}
         for pid, count, wanted in self.rows("SELECT pid, errseq - errcleared, wantfullset FROM pstats"):
             if pid in providers and (count or wanted):
@@ -338,6 +345,7 @@ class Promises:
             self._tasks.check_the_end(self.sets_may_be_lost)
         for site in system.all_sites:
             self._check_polled(site)
+            site.pages |= {} if site.spoken is None else site.spoken.pages
             sql = (
                 "SELECT curl, md5, len, fetched_machineid, fetched_fileid, mimetype, confirmed_time,"
                 " furl, burl, subtype, hours FROM lccurl"
@@ -367,6 +375,8 @@ class Promises:
             for path in sorted(site.broken):
                 if not site.errors_shown.get(path):
                     self.broken("P8", f"the error of {site.url(path)} was never shown")
+        for (numbers,) in self.rows("SELECT numbers FROM simulated_again"):
+            self.broken("P5", f"a notifier's set was applied again: {bytes(numbers).decode()}")
         for text in system.copy.wrong:
             self.broken("P7", text)
         self._check_books()

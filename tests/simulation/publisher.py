@@ -115,9 +115,11 @@ class Publisher(Service):
         elements = [site.element(path) for path in paths]
         if chance.random() < 0.1:
             elements.insert(chance.randint(0, len(elements)), {"c": "http://elsewhere.example/", "m": "text/html"})
+        spoken = {} if site.spoken is None else site.spoken.to_tell(full)
+        elements += [{"c": path, "m": "text/html"} for path in spoken]
         absent = {path for path in site.untold if path not in site.pages} if full else set()
         states = {path: told_of(site, path) for path in paths}
-        return Telling(full, states, elements, absent, site.timeline.now, dict(site.errors_shown))
+        return Telling(full, states, elements, absent, site.timeline.now, dict(site.errors_shown), spoken)
 
     def _welcomed(self, message: InitAccepted, full: bool) -> None:
         site = self._site
@@ -132,6 +134,8 @@ class Publisher(Service):
             self._shown(error.url)
         if message.error_count > shown:
             site.wants_full = True  # nobody can say which they were
+            if site.spoken is not None:
+                site.spoken.tell_all()
         if message.error_count != shown and shown < ERRORS_SHOWN:
             site.miscounted.append(f"{site.pid} is told of {message.error_count} errors, and shown {shown}")
 
@@ -144,6 +148,8 @@ class Publisher(Service):
         if telling.full:
             site.wants_full = False
             site.mending = 0.0 if telling.began > site.mending else site.mending
+        if site.spoken is not None:
+            site.spoken.was_told_by_provider(telling.spoken, telling.full)
         for path, state in telling.states.items():
             # What a second session was shown meanwhile may be younger than this set.
             if state == told_of(site, path) and site.errors_shown.get(path) == telling.shown.get(path):
@@ -155,6 +161,9 @@ class Publisher(Service):
     def _shown(self, url: str) -> None:
         site = self._site
         path = url.removeprefix(site.root).partition("?")[0]
+        if site.spoken is not None and path in site.spoken.named:
+            site.spoken.tell_again(path)
+            return
         site.errors_shown[path] = site.errors_shown.get(path, 0) + 1
         if path not in site.broken:
             site.untold[path] = True  # it is there, so it is told again, as a person would do it

@@ -92,6 +92,7 @@ class Telling:
     :ivar absent: paths that it deletes, because it does not name them.
     :ivar began: when.
     :ivar shown: path -> errors of it that the provider had been shown by then.
+    :ivar spoken: what is told of pages that others name, too.
     """
 
     full: bool
@@ -100,6 +101,7 @@ class Telling:
     absent: set[str]
     began: float
     shown: dict[str, int]
+    spoken: dict[str, Any] = attrs.field(factory=dict)
 
 
 class Site:
@@ -152,12 +154,19 @@ class Site:
         self.hours = ""
         self.bandwidth_bytes: int | None = None
         self.interval_seconds: float | None = None
+        self.spoken: Any = None
+        """Pages of it that others name, too (:class:`tests.simulation.spoken.Spoken`); None: there are none."""
         self._versions = 0
         for index in range(self.chance.randint(2, 9) * (PLAIN_PAGES if plain else 1)):
             self.change(f"p{index}.html")
         if self.chance.random() < 0.4:
             self.broken.add(f"{BROKEN}.html")
             self.untold[f"{BROKEN}.html"] = True
+
+    @property
+    def is_spoken_of(self) -> bool:
+        """Something is to be told of what others name, too."""
+        return self.spoken is not None and bool(self.spoken.untold)
 
     def url(self, path: str) -> str:
         return self.root + path

@@ -31,6 +31,7 @@ from .follower import Copy, Follower
 from .notifier import Notifier, WatchedSite
 from .publisher import Publisher
 from .sites import Place, Site
+from .spoken import Spoken
 from .tasks import CONFIGURATION, MANAGER_NAMES, MANAGERS, SCHEDULER, TASK_SITE, TaskSite, TaskSiteServer, TaskWorld
 from .workers import SimulatedWorkers
 
@@ -160,7 +161,7 @@ class System:
         self.copy = Copy()
         self.fetch_begins: Callable[[FetchOrder], None] = lambda order: None
         self.set_accepted: Callable[[Site, Place], None] = lambda site, place: None
-        self.notice_accepted: Callable[[WatchedSite, int], None] = lambda site, number: None
+        self.notice_accepted: Callable[[str, int], None] = lambda epoch, number: None
         self.orders: dict[tuple[int, int], list[int]] = {}
         """(provider, its connection) -> the order numbers of the sets that began there."""
         self._begin_of_a_set = uns_session.Session._begin
@@ -283,6 +284,10 @@ class System:
         site = WatchedSite(self.timeline, number, WATCHED)
         self._watch(site)
         self.watched.append(site)
+        chance = self.timeline.random("spoken")
+        for each in (site, *self.sites[: chance.randint(0, 1)]):
+            each.spoken = Spoken(each, self.timeline.random(f"spoken {each.pid}"), is_told=each is not site)
+            site.spoken_of.append(each)
         self._process("notifier", site.address, partial(self._notifier, site))
 
     def _watch(self, site: Site) -> None:
