@@ -97,14 +97,11 @@ def database(mariadb: bool, folder: Path) -> Iterator[tuple[BlockingDatabase, in
         yield made, 0
         made.close()
         return
-    server = PrivateMariaDb(folder / "mariadb")
-    server.start()
-    try:
+    with PrivateMariaDb(durable=True) as server:
         made = BlockingDatabase(server.new_database(), folder, settings, random=Random(1), series=MAIN)
+        assert server.process is not None
         yield made, server.process.pid
         made.close()
-    finally:
-        server.stop()
 
 
 def cpu_seconds(pid: int) -> float:
