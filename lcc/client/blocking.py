@@ -35,6 +35,8 @@ TIMEOUT_SECONDS = 150.0
 """Longer than the longest ``wait``."""
 PIECE_BYTES = 1 << 16
 LINE_BYTES_MAX = 1 << 20
+_NAMING = frozenset({"next", "key", "item", "origin"})
+"""Each line has one of these."""
 NO_LCC = "not the content user API of an LCC, or a proxy changes its responses"
 
 Field = str | int | list[str] | list[int] | tuple[str, ...] | tuple[int, ...]
@@ -345,7 +347,7 @@ def read_row(line: bytes) -> dict[str, Any]:
         row = json.loads(line)
     except ValueError:
         row = None
-    if not isinstance(row, dict) or not ("next" in row or "key" in row or "item" in row):
+    if not isinstance(row, dict) or _NAMING.isdisjoint(row):
         raise CacheError(NO_LCC)
     return row
 

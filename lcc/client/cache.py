@@ -16,7 +16,7 @@ Rows are read as you iterate: a slow reader pauses the LCC, and memory does not 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
@@ -24,9 +24,9 @@ from urllib.parse import urlencode
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IConsumer
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from lcc.client.addresses import authorization, check_address
+from lcc.client.ahead import Ahead
 from lcc.client.blocking import (
     LINE_BYTES_MAX,
     NO_LCC,
@@ -38,76 +38,32 @@ from lcc.client.blocking import (
     read_row,
     reply_error,
 )
+from lcc.client.packages import PageStream
+from lcc.client.questions import URLS_MAX, robots_body, site_robots, states_body, url_state
+from lcc.model.states import AskedUrl, SiteRobots, UrlState
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.transport.http_client import Answer, HttpClient, HttpFailed
 
+CONTENT_BYTES_MAX = 8 << 20
 LINES_AHEAD = 1000
 """Rows that are taken from the connection before they are asked for, about."""
 
 
-@implementer(IConsumer)
 class _Lines:
-    """Takes a body apart into lines; pauses it when enough of them wait."""
+    """Takes bytes apart into lines."""
 
     def __init__(self) -> None:
-        self._lines: list[bytes] = []
         self._rest = b""
-        self._producer: Any = None
-        self._paused = False
-        self._waiting: Deferred[None] | None = None
-        self._over = False
-        self.failure: Failure | None = None
 
-    async def next(self) -> bytes | None:
-        """The next line, without its end; None: there are no more.
+    def split(self, data: bytes) -> list[bytes]:
+        """The lines that are complete now, without their ends.
 
-        :raises HttpFailed: the connection was lost.
+        :raises CacheError: a line is too long to be one of an LCC.
         """
-        while not self._lines:
-            if self.failure is not None:
-                self.failure.raiseException()
-            if self._over:
-                return None
-            if self._paused:
-                self._paused = False
-                self._producer.resumeProducing()
-                continue
-            self._waiting = Deferred()
-            await self._waiting
-        return self._lines.pop()
-
-    def end(self, result: Any) -> None:
-        """The body has ended."""
-        self._over = True
-        if isinstance(result, Failure):
-            self.failure = result
-        self._wake()
-
-    # IConsumer.
-
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
-        self._producer = producer
-
-    def unregisterProducer(self) -> None:
-        self._producer = None
-
-    def write(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > LINE_BYTES_MAX:
-            self._producer.stopProducing()
-            return
-        # The next one is last: popping it is cheap.
-        self._lines = [*reversed(lines), *self._lines] if self._lines else lines[::-1]
-        if len(self._lines) >= LINES_AHEAD and not self._paused:
-            self._paused = True
-            self._producer.pauseProducing()
-        if lines:
-            self._wake()
-
-    def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            waiting.callback(None)
+            raise CacheError(NO_LCC)
+        return lines
 
 
 class RowStream:
@@ -118,7 +74,7 @@ class RowStream:
 
     def __init__(self, answer: Answer) -> None:
         self.token: str | None = None
-        self._lines = _Lines()
+        self._lines = Ahead(_Lines().split, lambda _: 1, LINES_AHEAD)
         self._body: Deferred[int] = answer.pipe_to(self._lines)
         self._body.addBoth(self._lines.end)
 
@@ -265,6 +221,51 @@ class CacheClient:
         key = row if isinstance(row, str) else row["key"]
         return RemoteContent(await self._get(f"/content/{key}", {}))
 
+    async def packages(
+        self, since: str = "0", *, wait: int = 0, content_bytes_max: int = CONTENT_BYTES_MAX, **fields: Field
+    ) -> PageStream:
+        """The changes since a token with their content, as a stream of pages.
+
+        With ``limit`` you get a token after so many pages at most, and continue with it; do not read more slowly than
+        the LCC allows (``[cu] package_rate_min``).
+
+        :param wait: for the first change, in seconds; 0: do not wait.
+        :param content_bytes_max: of each content; the rest is left out, and the page not ``whole``.
+        :raises StartAgain: the changes since then are no longer known.
+        """
+        asked = {"kind": "tar", "since": since, "wait": wait, **fields}
+        return PageStream(await self._get("/package", asked), content_bytes_max)
+
+    async def states(self, urls: Sequence[AskedUrl], notifier: str = "", epoch: str = "") -> list[UrlState]:
+        """What became of URLs, in their order.
+
+        :param notifier: role and name of the notifier whose sets tell them, as ``spider/main``.
+        :param epoch: of its sets' numbers.
+        """
+        target = f"/states?{urlencode({'notifier': notifier, 'epoch': epoch})}" if notifier else "/states"
+        found: list[UrlState] = []
+        for start in range(0, len(urls), URLS_MAX):
+            asked = urls[start : start + URLS_MAX]
+            rows = [row async for row in RowStream(await self._post(target, states_body(asked)))]
+            if len(rows) != len(asked):
+                raise CacheError(NO_LCC)
+            found += map(url_state, asked, rows)
+        return found
+
+    async def robots(self, origins: Sequence[str]) -> list[SiteRobots]:
+        """What robots.txt of sites say, as far as the LCC knows it, in their order.  It asks for those of its
+        providers that it does not know: ask again some seconds later.
+
+        :param origins: ``scheme://host[:port]/``.
+        """
+        found: list[SiteRobots] = []
+        for start in range(0, len(origins), URLS_MAX):
+            answer = await self._post("/robots", robots_body(origins[start : start + URLS_MAX]))
+            found += [site_robots(row) async for row in RowStream(answer)]
+        if len(found) != len(origins):
+            raise CacheError(NO_LCC)
+        return found
+
     async def items(self, since: str = "0", **fields: Field) -> RowStream:
         """New and changed items of feeds since a token.
 
@@ -289,14 +290,20 @@ class CacheClient:
 
     async def _get(self, path: str, fields: Mapping[str, Field]) -> Answer:
         target = f"{path}?{urlencode(fields, doseq=True)}" if fields else path
+        return await self._answered(target, self._http.get(self._address, target, self._headers))
+
+    async def _post(self, target: str, body: bytes) -> Answer:
+        return await self._answered(target, self._http.post(self._address, target, body, self._headers))
+
+    async def _answered(self, target: str, asked: Deferred[Answer]) -> Answer:
         try:
-            answer = await self._http.get(self._address, target, self._headers)
+            answer = await asked
             if answer.status == 200:
                 return answer
             body = await answer.read(PIECE_BYTES)
         except HttpFailed as error:
             raise CacheError(f"{self._address} is unreachable: {error}") from error
-        raise reply_error(path, answer.status, body)
+        raise reply_error(target.partition("?")[0], answer.status, body)
 
 
 def _translate(failure: Failure) -> Any:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lcc.model import CachedUrl, source_text
+from lcc.model.headers import page_headers
 from lcc.storage.disk.content_paths import content_path
 
 SHOWN = (
@@ -33,6 +34,8 @@ FIELDS = {
     "change": "the number of its last change",
     "state": "deleted rows are only among changes",
     "source": "who names it, with commas between them: told, pushed, listed, feed, link, polled",
+    "headers": "what the header of the response said of the page (Link, X-Robots-Tag, Content-Language): lines "
+    "Name: value; null: nothing",
 }
 """The fields of :func:`user_record`, in this order, and what each means."""
 CACHED = "cached"
@@ -77,4 +80,5 @@ def user_record(url: CachedUrl) -> dict[str, Any]:
         "change": url.change,
         "state": url.state,
         "source": source_text(url.source) if cached else None,
+        "headers": (page_headers(url.headers) or None) if cached else None,
     }

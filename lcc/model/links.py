@@ -8,16 +8,19 @@ from lcc.model.cache import CachedUrl
 
 
 class Page(NamedTuple):
-    """A cached page with its content.
+    """A cached page with its content, or one that was deleted.
 
-    :ivar row: as content users see it; ``change`` orders pages.
+    :ivar row: as content users see it: of its ``headers`` there are those of :data:`lcc.model.headers.OF_PAGES`;
+        ``change`` orders pages.
     :ivar content: as it is stored, at most so many bytes as the reader wanted.
     :ivar whole: False: there are more.
+    :ivar missing: why its content cannot be read now; empty: it is there, or was deleted.
     """
 
     row: CachedUrl
     content: bytes
     whole: bool = True
+    missing: str = ""
 
     @property
     def url(self) -> str:

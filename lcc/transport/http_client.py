@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
+from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore, succeed
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint, wrapClientTLS
 from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IConsumer, IDelayedCall, IPushProducer, IReactorTime, IStreamClientEndpoint
@@ -20,7 +20,7 @@ from twisted.internet.ssl import optionsForClientTLS
 from twisted.python.failure import Failure
 from twisted.web.client import URI, Agent, HTTPConnectionPool, ResponseDone
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgentEndpointFactory
+from twisted.web.iweb import IAgentEndpointFactory, IBodyProducer
 from zope.interface import implementer
 
 from lcc.transport.tls import ClientTls
@@ -96,8 +96,30 @@ def _base(address: str) -> bytes:
     return address.encode("ascii")
 
 
+@implementer(IBodyProducer)
+class _Whole:
+    """A body that is sent at once."""
+
+    def __init__(self, body: bytes) -> None:
+        self.length = len(body)
+        self._body = body
+
+    def startProducing(self, consumer: IConsumer) -> Deferred[None]:
+        consumer.write(self._body)
+        return succeed(None)
+
+    def pauseProducing(self) -> None:
+        pass
+
+    def resumeProducing(self) -> None:
+        pass
+
+    def stopProducing(self) -> None:
+        pass
+
+
 class HttpClient:
-    """A small GET client: bounded, cancellable, one reply at a time; over TLS and UNIX sockets of our own roles.
+    """A small client: bounded, cancellable, one reply at a time; over TLS and UNIX sockets of our own roles.
 
     :param connections_max: at once, to all addresses together; who asks beyond that waits.
     :param timeout_seconds: to connect, and for each silence of the other end.
@@ -127,14 +149,23 @@ class HttpClient:
 
         :raises HttpFailed: (as the Deferred's failure) there is no answer.
         """
-        return Deferred.fromCoroutine(self._get(address, path, headers or {}))
+        return Deferred.fromCoroutine(self._ask(b"GET", address, path, headers or {}, None))
 
-    async def _get(self, address: str, path: str, headers: Mapping[str, str]) -> Answer:
+    def post(self, address: str, path: str, body: bytes, headers: Mapping[str, str]) -> Deferred[Answer]:
+        """The same with a body.
+
+        :raises HttpFailed: (as the Deferred's failure) there is no answer; whether it was asked is not known.
+        """
+        return Deferred.fromCoroutine(self._ask(b"POST", address, path, headers, _Whole(body)))
+
+    async def _ask(
+        self, method: bytes, address: str, path: str, headers: Mapping[str, str], body: _Whole | None
+    ) -> Answer:
         await self._slots.acquire()
         watch = Watch(self._clock, self._timeout)
         try:
             sent = Headers({name: [value] for name, value in {"Host": "localhost", **headers}.items()})
-            asked = self._agent.request(b"GET", _base(address) + path.encode("ascii"), sent)
+            asked = self._agent.request(method, _base(address) + path.encode("ascii"), sent, body)
             watch.start(asked.cancel)
             response = await asked
         except BaseException as error:

@@ -1,7 +1,8 @@
 """A package as a tar: each content a file, after each page of rows a file of JSON lines about them.
 
 ``manifest/000001.jsonl`` holds rows as in ``/urls``, with ``file``, the path in the tar, or None and ``missing``, the
-reason; ``manifest/end.json`` is the last member, the end mark.
+reason; ``manifest/end.json`` is the last member, the end mark.  There is a manifest at the latest behind so much
+content that whoever reads the tar as it comes can hold it until then.
 
 Headers are put together here: :mod:`tarfile` takes longer for one than zlib for the page behind it.
 """
@@ -20,6 +21,8 @@ from lcc.roles.cu.packages.names import package_name
 BLOCK_BYTES = 512
 OCTAL_MAX = 8**11 - 1
 MANIFEST = "manifest"
+CONTENT_BYTES_MAX = 4 << 20
+"""In front of a manifest, but for the last content."""
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 # Mode, owner and group; then, behind size, time and checksum: a plain file, no link, POSIX, no names, no device.
@@ -52,6 +55,7 @@ class TarWriter:
     def __init__(self, time: int) -> None:
         self._time = time
         self._lines: list[str] = []
+        self._content_bytes = 0
         self._pages = 0
 
     def begin(self) -> Iterator[bytes]:
@@ -69,6 +73,9 @@ class TarWriter:
             yield from body.pieces()
             yield padding
         self._lines.append(_encode(user_record(row) | {"file": f"{folder}/{name}"}))
+        self._content_bytes += body.size_bytes
+        if self._content_bytes >= CONTENT_BYTES_MAX:
+            yield from self.page()
 
     def left_out(self, row: CachedUrl, reason: str) -> Iterator[bytes]:
         self._lines.append(_encode(user_record(row) | {"file": None, "missing": reason}))
@@ -83,6 +90,7 @@ class TarWriter:
             self._pages += 1
             yield self._text(f"{self._pages:06}.jsonl", [*self._lines, ""])
             self._lines.clear()
+            self._content_bytes = 0
 
     def end(self, summary: dict[str, Any]) -> Iterator[bytes]:
         yield self._text("end.json", [_encode(summary), ""])

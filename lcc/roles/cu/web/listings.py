@@ -42,6 +42,18 @@ def asked_pairs(request: Request, *others: str) -> tuple[list[tuple[str, str]], 
     return [pair for pair in pairs if pair[0] not in others], found
 
 
+def asked_wait(others: dict[str, str], wait_max_seconds: float) -> float:
+    """For how many seconds to wait.
+
+    :param others: the names and values that are no part of the question.
+    :raises QueryError: that is no number.
+    """
+    try:
+        return min(parse_wait(others.get("wait", "0")), wait_max_seconds)
+    except ValueError as error:
+        raise QueryError([f"wait: {error}"]) from None
+
+
 class Listing(Asked):
     """``GET /urls``: what is in the cache now.
 
@@ -109,19 +121,13 @@ class Changes(Listing):
         query = parse_query(pairs)
         if query.since is None:
             query = attrs.evolve(query, since=BEGINNING[0])
-        return query, _format(request, others.get("format")), self._seconds(others.get("wait", "0"))
+        return query, _format(request, others.get("format")), asked_wait(others, self._wait_max)
 
     async def answer(self, request: Request, access: Access) -> None:
         query, form, wait = self.prepare(request)
         query = access.scoped(query)
         answer = await answer_when_changed(self.database, self._watcher, self._clock, query, form, wait)
         await self.send(request, form, answer)
-
-    def _seconds(self, text: str) -> float:
-        try:
-            return min(parse_wait(text), self._wait_max)
-        except ValueError as error:
-            raise QueryError([f"wait: {error}"]) from None
 
 
 def _format(request: Request, name: str | None) -> Format:

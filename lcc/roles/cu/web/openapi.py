@@ -18,7 +18,7 @@ from lcc.roles.cu.web.items import PARAMETERS as ITEM_PARAMETERS
 _NULLABLE_NUMBERS = frozenset(
     ["len", "mtime", "fetched_time", "confirmed_time", "fetched_machineid", "fetched_fileid"]
 )
-_NULLABLE_TEXTS = frozenset(["fetched_url", "burl", "md5", "charset", "source"])
+_NULLABLE_TEXTS = frozenset(["fetched_url", "burl", "md5", "charset", "source", "headers"])
 _OTHERS = {
     "format": "instead of Accept",
     "kind": "of the package",
@@ -116,7 +116,7 @@ def _content(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _package() -> dict[str, Any]:
-    parameters = [_query_parameter(name, {**FIELDS, **_OTHERS}[name]) for name in ("kind", *FIELDS)]
+    parameters = [_query_parameter(name, {**FIELDS, **_OTHERS}[name]) for name in ("kind", *FIELDS, "wait")]
     body: dict[str, Any] = {kind.media_type: {"schema": {"type": "string"}} for kind in KINDS.values()}
     good = {"200": {"description": "the package; its last part is an end mark with the next token", "content": body}}
     summary = "Rows with their content as one file; with since, what has changed since a token"

@@ -11,9 +11,11 @@ from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.packages.kinds import KINDS, Kind, NotInstalled
 from lcc.roles.cu.packages.production import GivenUp, NoRoom, Production, TooMany, Workshop
-from lcc.roles.cu.query import Query, QueryError, parse_query
-from lcc.roles.cu.selection import Place, begin, read_page
-from lcc.roles.cu.web.listings import asked_pairs
+from lcc.roles.cu.query import QueryError, parse_query
+from lcc.roles.cu.selection import Page, begin, read_page
+from lcc.roles.cu.waiting import page_when_changed
+from lcc.roles.cu.watcher import ChangeWatcher
+from lcc.roles.cu.web.listings import asked_pairs, asked_wait
 from lcc.roles.cu.web.replies import Asked
 from lcc.storage.views.selected import url
 from lcc.transport.connection_limits import party_of
@@ -28,6 +30,7 @@ class Packages(Asked):
 
     :param workshop: makes them.
     :param stall_seconds: who takes nothing for so long is dropped.
+    :param wait_max_seconds: nobody waits for longer.
     :param rate_min: who takes fewer bytes per second is; 0: no such limit.
     :param by_address: who has no token is known by its address; else (behind a proxy) nobody can be told from others.
     """
@@ -39,6 +42,8 @@ class Packages(Asked):
         workshop: Workshop,
         clock: IReactorTime,
         stall_seconds: float,
+        watcher: ChangeWatcher,
+        wait_max_seconds: float,
         rate_min: int = 0,
         by_address: bool = True,
     ) -> None:
@@ -46,19 +51,24 @@ class Packages(Asked):
         self._workshop = workshop
         self._clock = clock
         self._stall = stall_seconds
+        self._watcher = watcher
+        self._wait_max = wait_max_seconds
         self._rate_min = rate_min
         self._by_address = by_address
 
     async def answer(self, request: Request, access: Access) -> None:
         if not access.content:
             raise HttpError(403, "this token is for rows only")
-        query, name, kind = _asked(request)
-        query = access.scoped(query)
-        place = await self.database.interact(begin, query)
+        pairs, others = asked_pairs(request, "kind", "wait")
+        name, kind = _kind(others)
+        query = access.scoped(parse_query(pairs))
+        wait = asked_wait(others, self._wait_max)
         if request.method == b"HEAD":
+            await self.database.interact(begin, query)
             _set_headers(request, name, kind)
             request.finish()
             return
+        page = await page_when_changed(self.database, self._watcher, self._clock, query, wait)
         try:
             production = self._workshop.order(kind, query, self._share_of(request, access))
         except TooMany as error:
@@ -70,7 +80,7 @@ class Packages(Asked):
         writer = HttpWriter(request, self._clock, self._stall, self._rate_min)
         try:
             _set_headers(request, name, kind)
-            await self._send(writer, production, place)
+            await self._send(writer, production, page)
             writer.finish()
         except NoRoom as error:
             _log.error("Cannot make a package: {why}", why=str(error))
@@ -90,17 +100,16 @@ class Packages(Asked):
             return f"user {access.cuid}"
         return party_of(request.getClientAddress()) if self._by_address else ""
 
-    async def _send(self, writer: HttpWriter, production: Production, begun: Place) -> None:
-        place: Place | None = begun
-        token = None
+    async def _send(self, writer: HttpWriter, production: Production, page: Page) -> None:
         production.begin()
         await self._pass_on(writer, production)
-        while place is not None:
-            page = await self.database.interact(read_page, place)
+        while True:
             production.rows(page.rows)
             await self._pass_on(writer, production)
-            place, token = page.after, page.token
-        production.end(None if token is None else str(token))
+            if page.after is None:
+                break
+            page = await self.database.interact(read_page, page.after)
+        production.end(None if page.token is None else str(page.token))
         await self._pass_on(writer, production, last=True)
 
     async def _pass_on(self, writer: HttpWriter, production: Production, last: bool = False) -> None:
@@ -114,13 +123,12 @@ class Packages(Asked):
             row = None if made.again is None else await self.database.select(url, made.again)
 
 
-def _asked(request: Request) -> tuple[Query, str, Kind]:
-    pairs, others = asked_pairs(request, "kind")
+def _kind(others: dict[str, str]) -> tuple[str, Kind]:
     name = others.get("kind", "")
     kind = KINDS.get(name)
     if kind is None:
         raise QueryError([f"kind: {name[:80]!r} is none of {', '.join(KINDS)}"])
-    return parse_query(pairs), name, kind
+    return name, kind
 
 
 def _set_headers(request: Request, name: str, kind: Kind) -> None:

@@ -72,6 +72,8 @@ def build_site(
         workshop,
         reactor,
         stall,
+        watcher,
+        settings.wait_max,
         settings.package_rate_min,
         settings.connections_per_address > 0,
     )
