@@ -26,3 +26,11 @@ class WatchedConfig:
     providers_max: int = setting(
         100_000, "maximum number of watched providers made by other processes than lcc-admin", minimum=0
     )
+    domain_providers_max: int = setting(
+        1000,
+        "of these, of one registered domain (example.org with all its hosts); 0: no limit of their own",
+        minimum=0,
+    )
+    domain_providers_hourly: int = setting(
+        200, "of these, made within an hour: whoever has wildcard DNS has no end of hosts; 0: no limit", minimum=0
+    )

@@ -23,6 +23,10 @@ feeds, and whatever its jobs notify of.  The push server hears IndexNow and WebS
 (listed); it polls nothing itself: the scheduler does.  The spider finds links, lists the sitemaps that it comes by,
 and polls what it wants to read."""
 
+MAY_WATCH_PRIVATE = frozenset({"spider"})
+"""Roles by which an operator lets sites be on private addresses: who adds a crawl says so.  For feeds the command
+that adds them does it; what the push server hears comes from strangers."""
+
 JOBS_MAY_SAY = MAY_SAY["scheduler"] & ~Source.POLLED
 """The sources that a job may notify with."""
 

@@ -87,12 +87,14 @@ class Watch(Flat):
     :ivar id: chosen by the notifier; it comes back with the answer.
     :ivar crawl_delay_ms: the root is a whole host, whose robots.txt asks for so much time between fetches (0: for
         none): the interval of what is watched there.  None: that is not known.
+    :ivar private: an operator has said that the site may be on a private address: for spiders only.
     """
 
     TAG = "watch"
     id: int
     root: str
     crawl_delay_ms: int | None = None
+    private: bool = False
 
 
 @attrs.frozen

@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
 from lcc.config import Config
+from lcc.domain.registered_domain import registered_domain
 from lcc.errors import LccError
 from lcc.roles.uns.console import UnsCommands
 from lcc.roles.uns.engine import Uns
@@ -24,7 +25,7 @@ from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.disk.spool import Spool
 from lcc.storage.providers.providers import ProviderReader
 from lcc.storage.providers.sessions import SessionStore, open_session_store
-from lcc.storage.providers.watched import TooManyWatched, find_or_make_watched, watch_site
+from lcc.storage.providers.watched import Asker, TooManyWatched, find_or_make_watched, watch_site
 from lcc.transport.connection_limits import ConnectionLimits
 from lcc.transport.links import PortService, RetryPolicy, link_service
 from lcc.transport.wires import endpoint, endpoints
@@ -74,14 +75,16 @@ def build(config: Config, environment: Environment) -> RoleService:
     )
     policy = RetryPolicy(environment.chance.random)
 
-    def watch(root: str, crawl_delay: float | None = None) -> Deferred[int]:
+    def watch(root: str, crawl_delay: float | None, private: bool) -> Deferred[int]:
         def refused(failure: Failure) -> NoReturn:
             failure.trap(TooManyWatched)
             raise LccError("limit", failure.getErrorMessage())
 
+        host = root.partition("://")[2].partition("/")[0]
+        asker = Asker(registered_domain(host), int(environment.now()), private)
         if crawl_delay is None:
-            return database.write(find_or_make_watched, root, config.watched).addErrback(refused)
-        return database.write(watch_site, root, config.watched, crawl_delay).addErrback(refused)
+            return database.write(find_or_make_watched, root, config.watched, asker).addErrback(refused)
+        return database.write(watch_site, root, config.watched, crawl_delay, asker).addErrback(refused)
 
     uns = Uns(
         settings,

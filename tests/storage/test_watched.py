@@ -21,6 +21,8 @@ from lcc.storage.providers.providers import (
 from lcc.storage.providers.registrations import prove_registration
 from lcc.storage.providers.watched import (
     CRAWL_DELAY_MAX,
+    OPERATOR,
+    Asker,
     SeveralWatched,
     TooManyWatched,
     find_or_make_watched,
@@ -83,11 +85,53 @@ def test_they_are_not_more_than_may_be(database: DirectDatabase) -> None:
     with pytest.raises(TooManyWatched, match="providers_max"):
         watch(database, "http://site2/", few)
     assert [watch(database, f"http://site{number}/", few) for number in range(2)] == pids
-    pid = database.now(lambda txn: find_or_make_watched(txn, "http://site2/", few, capped=False))
+    pid = database.now(lambda txn: find_or_make_watched(txn, "http://site2/", few, OPERATOR))
     assert pid == pids[-1] + 1  # an operator may
     database.now(order_removal, pids[0])
     database.now(order_removal, pids[1])
     watch(database, "http://site3/", few)
+
+
+def test_a_domain_has_only_so_many(database: DirectDatabase) -> None:
+    """Whoever has wildcard DNS has no end of hosts: few are watched, and fewer within an hour."""
+    few = attrs.evolve(WATCHED, domain_providers_max=5, domain_providers_hourly=2)
+    hosts = iter(range(100))
+
+    def ask(domain: str, now: int, **more: bool) -> int:
+        root = f"http://{next(hosts)}.{domain}/"
+        return database.now(find_or_make_watched, root, few, Asker(domain, now, **more))
+
+    for start in (0, 3600):
+        ask("a.example", start)
+        ask("a.example", start + 10)
+        with pytest.raises(TooManyWatched, match=r"2 providers of a.example .* domain_providers_hourly"):
+            ask("a.example", start + 20)
+    ask("a.example", 10**5)
+    with pytest.raises(TooManyWatched, match=r"5 providers of a.example .* domain_providers_max"):
+        ask("a.example", 10**6)
+    ask("b.example", 3620)
+    ask("a.example", 3620, capped=False)
+    first = database.now(find_or_make_watched, "http://0.a.example/", few, Asker("a.example", 10**6))
+    database.now(order_removal, first)
+    database.now(order_removal, first + 1)
+    ask("a.example", 10**6)
+
+
+def test_private_addresses_are_allowed_where_an_operator_says_so(database: DirectDatabase) -> None:
+    def allowed(pid: int) -> bool:
+        provider = database.now(get_provider, pid)
+        assert provider is not None
+        return provider.allow_private
+
+    private = Asker(private=True)
+    made = database.now(find_or_make_watched, SITE, WATCHED, private)
+    assert allowed(made) and database.now(find_or_make_watched, SITE, WATCHED) == made and allowed(made)
+    other = watch(database, "http://other.example/")
+    assert not allowed(other)
+    assert database.now(find_or_make_watched, "http://other.example/", WATCHED, private) == other and allowed(other)
+    registered = register(database, "http://own.example/")
+    assert database.now(find_or_make_watched, "http://own.example/", WATCHED, private) == registered
+    assert not allowed(registered)
 
 
 def test_what_lies_below_a_registered_root_is_that_providers(database: DirectDatabase) -> None:

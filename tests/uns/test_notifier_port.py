@@ -222,6 +222,19 @@ def test_the_crawl_delay_of_a_host(world: World) -> None:
     assert world.database.crawl_delays == {"http://new.example/": 20.5}
 
 
+def test_sites_on_private_addresses(world: World) -> None:
+    """A spider, whose operator has said so, has them watched; others do not hear of such sites from an operator."""
+    spider = connect_notifier(world, "spider")
+    spider.heard()
+    spider.say(Watch(1, "http://inside.example/", private=True), Watch(2, "http://outside.example/"))
+    assert spider.heard() == [Watched(1, 9), Watched(2, 10)]
+    assert [world.database.providers[pid].allow_private for pid in (9, 10)] == [True, False]
+    scheduler = connect_notifier(world, "scheduler")
+    scheduler.heard()
+    scheduler.say(Watch(1, "http://more.example/", private=True))
+    assert scheduler.closed and 11 not in world.database.providers
+
+
 def test_watches_are_slowed_down(worlds: Callable[..., World]) -> None:
     world = worlds(notifier_watches_per_second=2.0)
     notifier = connect_notifier(world)

@@ -46,7 +46,13 @@ from lcc.storage.providers.providers import (
     order_removal,
     provider_status,
 )
-from lcc.storage.providers.watched import BY_OPERATOR, SeveralWatched, find_or_make_watched, register_provider
+from lcc.storage.providers.watched import (
+    BY_OPERATOR,
+    OPERATOR,
+    SeveralWatched,
+    find_or_make_watched,
+    register_provider,
+)
 from lcc.storage.queue.held_deletions import HeldSweep, held_sweep
 from lcc.storage.views.inspect import delays_of
 
@@ -186,7 +192,7 @@ def _add_watched(admin: Admin, roots: tuple[str, ...], as_json: bool, changes: d
     def add(txn: Txn) -> list[int]:
         pids = []
         for root in roots:
-            pid = find_or_make_watched(txn, root, admin.config.watched, capped=False)
+            pid = find_or_make_watched(txn, root, admin.config.watched, OPERATOR)
             provider = existing(locked_provider(txn, pid), pid)
             if changes and provider.watched:
                 change_provider(txn, attrs.evolve(provider, **changes))

@@ -81,8 +81,9 @@ class Uns:
     :param in_thread: calls a function in a thread.
     :param good_hello: called whenever a queue manager has said hello.
     :param slots: of the LCC's period of hours.
-    :param watch: gives the provider of a normalised root; it is made, as a watched one, if there is none.  A second
-        argument: the seconds between fetches that robots.txt of its host asks for.
+    :param watch: gives the provider of a normalised root; it is made, as a watched one, if there is none.  Further
+        arguments: the seconds between fetches that robots.txt of its host asks for (None: not known); whether it may
+        be on a private address.
     """
 
     def __init__(

@@ -6,6 +6,8 @@ an operator gives it a password, it is a registered one: it keeps its id, and so
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import attrs
 
 from lcc.config import WatchedConfig
@@ -23,24 +25,45 @@ _WATCHED_THERE = (
     "FROM proots r JOIN pidb p ON p.pid = r.pid WHERE r.root >= ? AND r.root < ? AND p.watched = 1 AND p.removed = 0"
 )
 _OTHER_SCHEMES = {"http": "https", "https": "http"}
+_HOUR_SECONDS = 3600
 _INDEXED_CHARS = 255
 """So much of a root is in its index: longer ones are looked up by their beginning."""
 
 
 class TooManyWatched(Exception):
-    """``[watched] providers_max`` is reached."""
+    """A limit of ``[watched]`` is reached: of all providers, or of those of a registered domain."""
 
 
 class SeveralWatched(Exception):
     """The roots of one provider are watched by several."""
 
 
-def find_or_make_watched(txn: Txn, root: str, settings: WatchedConfig, *, capped: bool = True) -> int:
+@attrs.frozen
+class Asker:
+    """On whose behalf a site is watched.
+
+    :ivar domain: the registered domain of the site, by which its providers are counted; empty: they are not.
+    :ivar now: seconds since 1970.
+    :ivar private: an operator has said that the site may be on a private address; for a registered one only its own
+        settings say so.
+    :ivar capped: an operator does not ask himself: the limits of ``[watched]`` hold.
+    """
+
+    domain: str = ""
+    now: int = 0
+    private: bool = False
+    capped: bool = True
+
+
+SOMEBODY = Asker()
+OPERATOR = Asker(capped=False)
+
+
+def find_or_make_watched(txn: Txn, root: str, settings: WatchedConfig, asker: Asker = SOMEBODY) -> int:
     """The provider for what is noticed below this root: the one that is registered for it, or for a part of the site
     that it lies in; the one that watches it; else a new one that does.  However often this is done, there is one.
 
     :param root: normalised.
-    :param capped: ``providers_max`` holds.
     :returns: its id.
     :raises TooManyWatched: there are too many already.
     """
@@ -49,27 +72,58 @@ def find_or_make_watched(txn: Txn, root: str, settings: WatchedConfig, *, capped
         locked_counter(txn, "pid")  # somebody else may be making it
         pid = _provider_for(txn, root)
     if pid is not None:
+        if asker.private:
+            _allow_private(txn, pid)
         return pid
-    if capped:
-        count = txn.value("SELECT COUNT(*) FROM pidb WHERE watched = 1 AND removed = 0", (), 0)
-        if count >= settings.providers_max:
-            raise TooManyWatched(f"{count} providers are watched already, the maximum ([watched] providers_max)")
-    provider = watched_provider(root, settings)
+    if asker.capped:
+        _check_caps(txn, settings, asker)
+    provider = attrs.evolve(watched_provider(root, settings), allow_private=asker.private)
     asked = txn.value(
         f"SELECT MAX(p.interval_seconds) {_WATCHED_THERE} AND p.interval_by = ?", [*_of_host(root), BY_ROBOTS]
     )
     if asked is not None:
         provider = attrs.evolve(provider, interval_seconds=asked, interval_by=BY_ROBOTS)
-    return add_provider(txn, provider)
+    pid = add_provider(txn, provider)
+    if asker.domain:
+        txn.execute("UPDATE pidb SET domain = ?, made_time = ? WHERE pid = ?", [asker.domain, asker.now, pid])
+    return pid
 
 
-def watch_site(txn: Txn, root: str, settings: WatchedConfig, crawl_delay_seconds: float) -> int:
+def _allow_private(txn: Txn, pid: int) -> None:
+    provider = locked_provider(txn, pid)
+    if provider is not None and provider.watched and not provider.allow_private:
+        change_provider(txn, attrs.evolve(provider, allow_private=True))
+
+
+def _check_caps(txn: Txn, settings: WatchedConfig, asker: Asker) -> None:
+    """
+    :raises TooManyWatched: there are too many already.
+    """
+    count = txn.value("SELECT COUNT(*) FROM pidb WHERE watched = 1 AND removed = 0", (), 0)
+    if count >= settings.providers_max:
+        raise TooManyWatched(f"{count} providers are watched already, the maximum ([watched] providers_max)")
+    if not asker.domain:
+        return
+    sql = "SELECT COUNT(*) FROM pidb WHERE domain = ? AND watched = 1 AND removed = 0"
+    count = txn.value(sql, [asker.domain], 0)
+    if settings.domain_providers_max and count >= settings.domain_providers_max:
+        limit = "the maximum ([watched] domain_providers_max)"
+        raise TooManyWatched(f"{count} providers of {asker.domain} are watched already, {limit}")
+    count = txn.value(f"{sql} AND made_time > ?", [asker.domain, asker.now - _HOUR_SECONDS], 0)
+    if settings.domain_providers_hourly and count >= settings.domain_providers_hourly:
+        limit = "the maximum of new ones ([watched] domain_providers_hourly)"
+        raise TooManyWatched(f"{count} providers of {asker.domain} are watched since an hour, {limit}")
+
+
+def watch_site(
+    txn: Txn, root: str, settings: WatchedConfig, crawl_delay_seconds: float, asker: Asker = SOMEBODY
+) -> int:
     """As :func:`find_or_make_watched`, of a whole host: its robots.txt asks for so much time between fetches.
 
     That is the interval of all that is watched there, then and later, if it is longer than that of ``[watched]``, as
     far as no operator has set another one.  Registered providers are not asked for.
     """
-    pid = find_or_make_watched(txn, root, settings)
+    pid = find_or_make_watched(txn, root, settings, asker)
     asked = min(crawl_delay_seconds, CRAWL_DELAY_MAX)
     interval, by = (asked, BY_ROBOTS) if asked > settings.interval else (settings.interval or None, "")
     there = f"SELECT DISTINCT p.pid {_WATCHED_THERE} AND p.interval_by <> ? ORDER BY p.pid"
@@ -84,6 +138,24 @@ def _of_host(root: str) -> tuple[str, str]:
     """Roots from the first of these on, and before the second, are on the host of this one."""
     host = _host(root)
     return f"{host}/", f"{host}{chr(ord('/') + 1)}"
+
+
+def sites_with_providers(txn: Txn, sites: Collection[str], pids: Collection[int] | None) -> set[str]:
+    """Those of these hosts where a provider has a root.
+
+    :param sites: ``scheme://host[:port]/``, normal.
+    :param pids: only of these providers; None: of any.
+    """
+    within = "" if pids is None else f" AND r.pid IN ({','.join(map(str, sorted(pids))) or 'NULL'})"
+    sql = (
+        "SELECT r.root FROM proots r JOIN pidb p ON p.pid = r.pid"
+        f" WHERE r.root >= ? AND r.root < ? AND p.removed = 0{within} ORDER BY r.root LIMIT 1"
+    )
+    # An http root admits https, too.
+    plain = {site: "http" + site[5:] if site.startswith("https://") else site for site in sites}
+    hosts = {*plain, *plain.values()}
+    found = {f"{_host(root)}/" for (root,) in txn.query_each(sql, [_of_host(site) for site in sorted(hosts)])}
+    return {site for site in sites if site in found or plain[site] in found}
 
 
 def watched_provider(root: str, settings: WatchedConfig) -> Provider:

@@ -87,7 +87,7 @@ class FakeDatabase:
     def last_drawn(self, pids: Collection[int]) -> Deferred[dict[int, int]]:
         return self._answer({pid: self.drawn[pid] for pid in pids if pid in self.drawn})
 
-    def watch(self, root: str, crawl_delay: float | None = None) -> Deferred[int]:
+    def watch(self, root: str, crawl_delay: float | None, private: bool) -> Deferred[int]:
         if crawl_delay is not None:
             self.crawl_delays[root] = crawl_delay
         for pid, provider in self.providers.items():
@@ -95,7 +95,7 @@ class FakeDatabase:
                 return self._answer(pid)
         pid = max(self.providers) + 1
         if not self.away:
-            self.providers[pid] = Provider(pid, (root,), "")
+            self.providers[pid] = Provider(pid, (root,), "", allow_private=private)
         return self._answer(pid)
 
     def begin_sets(self, starts: Sequence[SetStart], now: int) -> Deferred[list[int | None]]:

@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 
 from lcc.domain.elements import ElementChecker, ElementError
 from lcc.errors import ERRORS, LccError, SetError, StoreUnavailable, StreamError, code
-from lcc.model.notifiers import MAY_SAY, UNORDERED
+from lcc.model.notifiers import MAY_SAY, MAY_WATCH_PRIVATE, UNORDERED
 from lcc.model.sources import Source, parse_source
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
@@ -465,7 +465,10 @@ class NotifierConnection(Peer):
         if isinstance(message, Again):
             self._begin_again()
         elif isinstance(message, Watch):
-            self._answer(message, self._hub.watch(message.root, message.crawl_delay_ms))
+            assert self._notifier is not None
+            if message.private and self._notifier.role not in MAY_WATCH_PRIVATE:
+                raise StreamError("unknown-message", f"a private site is watched by a {self._notifier.role}")
+            self._answer(message, self._hub.watch(message.root, message.crawl_delay_ms, message.private))
         elif isinstance(message, Draw):
             self._answer(message, self._draw(message))
 

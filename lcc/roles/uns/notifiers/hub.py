@@ -235,10 +235,11 @@ class Notifiers:
         uns.counters.notifier_draws += 1
         return order
 
-    async def watch(self, root: str, crawl_delay_ms: int | None = None) -> int:
+    async def watch(self, root: str, crawl_delay_ms: int | None = None, private: bool = False) -> int:
         """The provider of this root.
 
         :param crawl_delay_ms: between fetches, as robots.txt of this host asks for.
+        :param private: it may be on a private address.
         :raises Refused: there is none, and none is made.
         """
         wait = self._watch_wait_seconds()
@@ -248,12 +249,9 @@ class Notifiers:
             await waited
         try:
             normal = normalise_root(root)
-            if crawl_delay_ms is None:
-                pid = await self._watch(normal)
-            elif normal != site_of(normal):
+            if crawl_delay_ms is not None and normal != site_of(normal):
                 raise UrlError("bad-url", f"{normal[:200]}: robots.txt is about a whole host")
-            else:
-                pid = await self._watch(normal, crawl_delay_ms / 1000)
+            pid = await self._watch(normal, None if crawl_delay_ms is None else crawl_delay_ms / 1000, private)
         except StoreUnavailable as error:
             raise Refused(code("try-later"), str(error)) from None
         except LccError as error:

@@ -49,6 +49,11 @@ class KnownNotifier:
     connection: Connected | None = None
     failed: set[int] = attrs.field(factory=set)
 
+    @property
+    def role(self) -> str:
+        """As its hello says."""
+        return self.name.partition("/")[0]
+
     def id_of(self, number: int, after: int) -> NoticeId:
         """The name of this set of it; it has none between this number and ``after``."""
         return NoticeId(self.name, self.epoch, number, after)
