@@ -34,7 +34,8 @@ from lcc.numbers import INT64_MAX, parse_number
 TIMEOUT_SECONDS = 150.0
 """Longer than the longest ``wait``."""
 PIECE_BYTES = 1 << 16
-LINE_BYTES_MAX = 1 << 20
+LINE_BYTES_MAX = 4 << 20
+"""A robots.txt has up to 512 KiB, and JSON may take six bytes for one."""
 _NAMING = frozenset({"next", "key", "item", "origin"})
 """Each line has one of these."""
 NO_LCC = "not the content user API of an LCC, or a proxy changes its responses"

@@ -222,19 +222,20 @@ class CacheClient:
         return RemoteContent(await self._get(f"/content/{key}", {}))
 
     async def packages(
-        self, since: str = "0", *, wait: int = 0, content_bytes_max: int = CONTENT_BYTES_MAX, **fields: Field
+        self, since: str | None = "0", *, wait: int = 0, content_bytes_max: int = CONTENT_BYTES_MAX, **fields: Field
     ) -> PageStream:
         """The changes since a token with their content, as a stream of pages.
 
         With ``limit`` you get a token after so many pages at most, and continue with it; do not read more slowly than
         the LCC allows (``[cu] package_rate_min``).
 
+        :param since: None: no changes, but what is there now.
         :param wait: for the first change, in seconds; 0: do not wait.
         :param content_bytes_max: of each content; the rest is left out, and the page not ``whole``.
         :raises StartAgain: the changes since then are no longer known.
         """
-        asked = {"kind": "tar", "since": since, "wait": wait, **fields}
-        return PageStream(await self._get("/package", asked), content_bytes_max)
+        changes: dict[str, Field] = {} if since is None else {"since": since, "wait": wait}
+        return PageStream(await self._get("/package", {"kind": "tar", **changes, **fields}), content_bytes_max)
 
     async def states(self, urls: Sequence[AskedUrl], notifier: str = "", epoch: str = "") -> list[UrlState]:
         """What became of URLs, in their order.

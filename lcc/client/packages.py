@@ -164,7 +164,7 @@ class PageStream:
     Deleted rows are among them (``page.row.state``), and rows whose content cannot be read now (``page.missing``);
     both without content.
 
-    :ivar token: after the last page, where to continue.
+    :ivar token: after the last page, where to continue; None: the request was not for changes.
     """
 
     def __init__(self, answer: Answer, content_bytes_max: int) -> None:

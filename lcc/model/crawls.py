@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import attrs
 
 BUCKETS = 64
-"""Hosts are shared among spiders by these: :func:`lcc.domain.spider.keys.bucket_of`."""
+"""Hosts are shared among spiders by these: :func:`bucket_of`."""
 
 CRAWL_NAME_CHARS_MAX = 64
 TRAP_KEY_BYTES_MAX = 16
 NEVER = 1 << 40
 """A time that does not come."""
+
+
+def bucket_of(host: str) -> int:
+    """The bucket that a host belongs to.
+
+    :param host: lower case, with its port if that is not the default.
+    """
+    return crc32(host.encode()) % BUCKETS
 
 
 class UrlOrder(Enum):

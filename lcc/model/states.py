@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 ARRIVING, QUEUED, CACHED, DELETED, UNKNOWN = "arriving", "queued", "cached", "deleted", "unknown"
+STATES = (ARRIVING, QUEUED, CACHED, DELETED, UNKNOWN)
 """States of a URL; the first that holds.
 
 - arriving: the set that tells it is on its way to the queue;

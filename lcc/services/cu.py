@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
@@ -24,6 +24,7 @@ from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.migrations import MAIN, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.database.probe import DatabaseProbe
+from lcc.storage.tasks.orders import order_robots
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.transport.wires import certificate_files, endpoint
@@ -107,7 +108,13 @@ def build(config: Config, environment: Environment) -> RoleService:
         service.setServiceParent(services)
     if settings.listen:
         without = _without_token(config, settings.listen)
-        site = build_site(questions, watcher, content, workshop, settings, without, reactor, environment.now, tasks)
+
+        def order(origins: Sequence[str]) -> Deferred[None]:
+            return (tables or database).write(order_robots, origins, int(environment.now()))
+
+        site = build_site(
+            questions, watcher, content, workshop, settings, without, reactor, environment.now, tasks, order
+        )
         PortService(reactor, endpoint(config, "cu.listen"), site, "cu.listen").setServiceParent(services)
     if settings.listen_xml:
         users = XmlUsers(questions, watcher, content, settings, _without_token(config, settings.listen_xml), reactor)

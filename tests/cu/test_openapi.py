@@ -20,6 +20,7 @@ SAMPLES = {
     "prefix": "http://a/",
     "subtype": "a:b",
     "source": "listed",
+    "buckets": "0-7",
     "limit": "1",
     **{f"{what}_{when}": "2026-01-01" for what in ("fetched", "modified") for when in ("from", "before")},
     "wait": "0",

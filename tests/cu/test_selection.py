@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 from lcc.model import CachedUrl
-from lcc.roles.cu.query import Query, parse_query
+from lcc.model.crawls import bucket_of
+from lcc.roles.cu.query import Query, QueryError, parse_query
 from lcc.roles.cu.selection import begin, pages, read_page
 from lcc.roles.cu.tokens import StartAgain, TokenError
 from lcc.storage.views import selected
@@ -33,6 +35,31 @@ def answer(cache: Cache, *pairs: tuple[str, str]) -> tuple[list[CachedUrl], str]
 
 def names(cache: Cache, *pairs: tuple[str, str]) -> list[str]:
     return sorted(f"{row.pid} {row.curl} {row.mimetype}" for row in answer(cache, *pairs)[0])
+
+
+def test_buckets_of_hosts(cache: Cache) -> None:
+    """Each row belongs to the bucket of its host; a token is good for whichever buckets are asked for next."""
+    hosts = [f"{number}.example.org" for number in range(20)] + ["a.example.org:8080"]
+    for host in hosts:
+        cache.put(1, f"http://{host}/")
+    cache.delete(1, f"http://{hosts[0]}/")
+    cache.put(2, f"https://{hosts[-1]}/x/y?z")
+    number = bucket_of("a.example.org:8080")
+    assert number == crc32(b"a.example.org:8080") % 64
+    row = f"2 https://{hosts[-1]}/x/y?z text/html"
+    assert row in names(cache, ("buckets", str(number)), ("since", "0"))
+    assert names(cache, ("buckets", str(number)), ("limit", "1")), "others do not count"
+    parts = [[("buckets", "0-31"), ("buckets", "32")], [("buckets", "33-63")]]
+    for since in ([], [("since", "0")]):
+        found = [names(cache, *part, *since) for part in parts]
+        assert sorted(found[0] + found[1]) == names(cache, *since) and all(found)
+    _, token = answer(cache, ("since", "0"), *parts[0])
+    cache.put(1, "http://later.example.org/")
+    assert sum(len(answer(cache, ("since", token), *part)[0]) for part in parts) == 1
+    assert len(answer(cache, ("since", token))[0]) == 1
+    for text in ("64", "-1", "3-2", "x", "", "1,2", "0-64"):
+        with pytest.raises(QueryError, match="buckets: "):
+            parse_query([("buckets", text)])
 
 
 def test_each_field_chooses(cache: Cache) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.testing import MemoryReactorClock
 
 from lcc.client.content import ContentClient
@@ -218,7 +218,18 @@ class HttpQuestions(_Http):
         questions = Questions(self.world.database, 10_000)
         workshop = Workshop(reactor, Where(home / "content", 1, f"unix:{home}/nobody.sock", home), 0, reactor.seconds)
         watcher = self.world.users.watcher
-        self.factory = build_site(questions, watcher, self.content, workshop, CuConfig(), "content", reactor)
+        self.factory = build_site(
+            questions,
+            watcher,
+            self.content,
+            workshop,
+            CuConfig(),
+            "content",
+            reactor,
+            None,
+            questions,
+            lambda origins: succeed(None),
+        )
 
     def settle(self) -> None:
         self.clock.advance(0)

@@ -8,11 +8,11 @@ from hashlib import md5
 from typing import Any
 
 from lcc.model import FetchOrder, Source
+from lcc.model.number_ranges import NumberRanges
 from lcc.storage.database.migrations import MAIN
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.disk.content_sync import read_mark
 from lcc.storage.disk.set_file import HEADER_BYTES
-from lcc.storage.queue.said_sets import NumberRanges
 from lcc.storage.views.content_check import order_again
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.timeline import EPOCH

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lcc.domain.spider.keys import bucket_of, found_url
+from lcc.domain.spider.keys import found_url
 from lcc.domain.spider.rules import START_CASH, FrontierRules
 from lcc.errors import Busy, StoreUnavailable, code
-from lcc.model.crawls import NEVER, FrontierBatch, HostRef, ReadPage, Trap, UrlOrder, UrlState, Verdict
+from lcc.model.crawls import NEVER, FrontierBatch, HostRef, ReadPage, Trap, UrlOrder, UrlState, Verdict, bucket_of
 from lcc.storage.spider.orders import (
     CRAWL_EXCLUDE,
     CRAWL_INCLUDE,

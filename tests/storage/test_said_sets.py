@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from lcc.model import Source
 from lcc.model.notifiers import NoticeId
-from lcc.storage.queue.said_sets import EPOCHS_MAX, RANGES_MAX, NumberRanges
+from lcc.model.number_ranges import RANGES_MAX, NumberRanges
+from lcc.storage.queue.said_sets import EPOCHS_MAX
 from tests.support.queue import Queue, notice
 
 NUMBERS = st.integers(1, 40)

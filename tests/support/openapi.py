@@ -36,7 +36,7 @@ def check_content_reply(target: str, method: str, status: int, media_type: str, 
     if known is None:
         assert status == 404, target
         return
-    if method not in ("GET", "HEAD"):
+    if method not in ("GET", "HEAD") or "get" not in known:
         assert status == 405
         return
     operation = known["get"]
@@ -57,6 +57,21 @@ def check_content_reply(target: str, method: str, status: int, media_type: str, 
         assert "next" in json.loads(body.splitlines()[-1])
     elif status >= 400:
         _schema("Error").validate(json.loads(body))
+
+
+def check_lines(target: str, status: int, body: bytes) -> None:
+    """A reply to a question in JSON lines, that makes sense or not, must be one that the document tells of."""
+    operation = described()["paths"].get(target.partition("?")[0], {}).get("post")
+    if operation is None or status in (413, 503):  # by the connection itself
+        return
+    assert str(status) in operation["responses"], f"{target}: {status} is not described"
+    if status != 200:
+        _schema("Error").validate(json.loads(body))
+        return
+    ((_, content),) = operation["responses"]["200"]["content"].items()
+    schema = _schema(content["schema"]["$ref"].rpartition("/")[2])
+    for line in body.splitlines():
+        schema.validate(json.loads(line))
 
 
 def check_registration_reply(path: str, method: str, reply: Reply) -> None:

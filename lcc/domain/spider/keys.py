@@ -1,12 +1,11 @@
-"""The keys of a frontier: of URLs, of hosts, and the bucket that a host belongs to."""
+"""The keys of a frontier: of URLs and of hosts."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from hashlib import blake2b
-from zlib import crc32
 
-from lcc.model.crawls import BUCKETS, FoundUrl
+from lcc.model.crawls import FoundUrl
 
 URL_KEY_BYTES = 16
 HOST_KEY_BYTES = 8
@@ -47,11 +46,3 @@ def found_url(curl: str, furl: str) -> FoundUrl:
 def host_of_root(root: str) -> str:
     """The host of a root, with its port if that is not the default."""
     return root[root.find("://") + 3 : -1]
-
-
-def bucket_of(host: str) -> int:
-    """The bucket that a host belongs to.
-
-    :param host: lower case, with its port if that is not the default.
-    """
-    return crc32(host.encode()) % BUCKETS

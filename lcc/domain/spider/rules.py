@@ -15,10 +15,10 @@ import attrs
 from zope.interface import implementer
 
 from lcc.domain.registered_domain import registered_domain
-from lcc.domain.spider.keys import bucket_of, host_key, host_of_root
+from lcc.domain.spider.keys import host_key, host_of_root
 from lcc.errors import GONE_STATUSES, Remedy, entry_for
 from lcc.interfaces import IFrontierRules
-from lcc.model.crawls import NEVER, CrawlSettings, UrlOrder
+from lcc.model.crawls import NEVER, CrawlSettings, UrlOrder, bucket_of
 
 START_CASH = 10**12
 """Of each start.  Shares are whole numbers; some eight million starts fit."""

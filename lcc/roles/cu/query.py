@@ -16,6 +16,7 @@ from lcc.domain.times import parse_time
 from lcc.domain.urls import URL_CHARS, names_scheme, normalise
 from lcc.errors import UrlError
 from lcc.model import parse_source
+from lcc.model.crawls import BUCKETS
 from lcc.numbers import parse_number
 from lcc.storage.views.selected import Selection, Times
 
@@ -66,10 +67,12 @@ FIELDS: dict[str, str] = {
     "fetched_before": "content fetched before then",
     "modified_from": "content modified then or later, by Last-Modified, else as told",
     "modified_before": "content modified before then",
+    "buckets": "only hosts of these: numbers 0 to 63 and ranges, as 0-15 (several: any of them); a host, with its "
+    "port if that is not the default, belongs to that of its CRC-32 modulo 64",
     "limit": "at most so many rows",
 }
 """Name -> meaning."""
-MULTIPLE = frozenset({"provider", "key", "mimetype", "source"})
+MULTIPLE = frozenset({"provider", "key", "mimetype", "source", "buckets"})
 """These may be given several times."""
 
 
@@ -111,6 +114,7 @@ class _Reader:
             self._times("modified"),
             self._sources(),
             self._keys(),
+            self._buckets(),
         )
         limit = self._one("limit", lambda text: _number(text, NUMBER_MAX), None)
         query = Query(selection, self._one("since", str, None), limit)
@@ -144,6 +148,19 @@ class _Reader:
                 self.faults.append(f"key: {text[:80]!r} is none: 40 hexadecimal digits")
                 return frozenset()
         return frozenset(map(bytes.fromhex, texts))
+
+    def _buckets(self) -> frozenset[int] | None:
+        if "buckets" not in self._values:
+            return None
+        found: set[int] = set()
+        for text in self._values["buckets"]:
+            first, dash, last = text.partition("-")
+            try:
+                begin = parse_number(first, BUCKETS - 1)
+                found.update(range(begin, (parse_number(last, BUCKETS - 1, begin) if dash else begin) + 1))
+            except ValueError:
+                self.faults.append(f"buckets: {text[:80]!r} is no number from 0 to {BUCKETS - 1}, and no range")
+        return frozenset(found)
 
     def _mimetypes(self) -> tuple[str, ...]:
         try:

@@ -21,6 +21,7 @@ _METAVARS = {
     "subtype": "TEXT",
     "limit": "N",
     "source": "NAME",
+    "buckets": "N",
 }
 
 

@@ -134,9 +134,9 @@ _NAMES = ("curl", "furl", "burl", "mimetype", "subtype")
 TOMBSTONE_UPDATED = CACHE.without({"urlkey", "pid", "seen", "generation", *_NAMES})
 """What is cleared when content is deleted: all but the names."""
 
-_USER_COLUMNS = _columns(field.name for field in attrs.fields(CachedUrl))
-_STATE = _USER_COLUMNS.index("state")
-SELECT_USER = f"SELECT {', '.join(_USER_COLUMNS)} FROM lccurl"
+USER_COLUMNS = _columns(field.name for field in attrs.fields(CachedUrl))
+_STATE = USER_COLUMNS.index("state")
+SELECT_USER = f"SELECT {', '.join(USER_COLUMNS)} FROM lccurl"
 
 
 # Rows as values.

@@ -5,5 +5,6 @@ ALTER TABLE qdb ADD COLUMN words TEXT NOT NULL DEFAULT '';     -- order numbers 
 ALTER TABLE lccurl ADD COLUMN words TEXT NOT NULL DEFAULT '';  -- the same
 -- Of whose word the URL was fetched.  Errors below number 0 are not for its provider, because it is not the site's own.
 ALTER TABLE urlerrs ADD COLUMN source INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX urlerrs_key ON urlerrs (urlkey);  -- whoever names a URL asks what became of it
 ALTER TABLE pstats ADD COLUMN errothers INTEGER NOT NULL DEFAULT 0;  -- such errors ever counted: the last has this number,
                                                                      -- with a minus

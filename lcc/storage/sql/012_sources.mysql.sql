@@ -6,5 +6,6 @@ ALTER TABLE qdb ADD COLUMN words VARCHAR(96) NOT NULL DEFAULT '';       -- order
 ALTER TABLE lccurl ADD COLUMN words VARCHAR(96) NOT NULL DEFAULT '';    -- the same
 -- Of whose word the URL was fetched.  Errors below number 0 are not for its provider, because it is not the site's own.
 ALTER TABLE urlerrs ADD COLUMN source SMALLINT NOT NULL DEFAULT 1;
+CREATE INDEX urlerrs_key ON urlerrs (urlkey);  -- whoever names a URL asks what became of it
 ALTER TABLE pstats ADD COLUMN errothers BIGINT NOT NULL DEFAULT 0;      -- such errors ever counted: the last has this
                                                                         -- number, with a minus

@@ -31,7 +31,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.endings import END_LEVEL, end_attempt, end_waiting
 from lcc.storage.tasks.new_tasks import TASK_IDS, insert_task
-from lcc.storage.tasks.robots import remove_task
+from lcc.storage.tasks.robots import poll_robots, remove_task
 from lcc.storage.tasks.rows import JOBS, TASKS, is_open, is_polled, job_of, task_of, task_values
 from lcc.storage.tasks.write import TaskWrite
 
@@ -45,6 +45,7 @@ JOB_RERUN = "job-rerun"
 JOB_KILL = "job-kill"
 RESOURCE_SET = "resource-set"
 RESOURCE_REMOVE = "resource-remove"
+ROBOTS_POLL = "robots-poll"
 
 ORDERS = AnsweredOrders("taskorders", "taskorder_id")
 
@@ -96,6 +97,13 @@ def order_task(txn: Txn, task: Task, now: int) -> tuple[int, int]:
 def order_job(txn: Txn, spec: JobSpec, after_seconds: int, now: int) -> int:
     """Order a job of no task; returns the order's number.  Its answer has the job's id."""
     return ORDERS.give(txn, JOB_ADD, 0, {"spec": attrs.asdict(spec), "after_seconds": after_seconds}, now)
+
+
+def order_robots(txn: Txn, origins: Sequence[str], now: int) -> None:
+    """Order that robots.txt of these sites are polled, unless such an order is open: who wants them asks again."""
+    sql = "SELECT 1 FROM taskorders WHERE done_time IS NULL AND kind = ? LIMIT 1"
+    if txn.one(sql, [ROBOTS_POLL]) is None:
+        ORDERS.give(txn, ROBOTS_POLL, 0, {"origins": list(origins)}, now)
 
 
 def task_body(task: Task) -> dict[str, Any]:
@@ -371,6 +379,11 @@ def _resource_remove(write: TaskWrite, _rules: ITaskRules, order: Order, _done: 
     return {"resource": name}
 
 
+def _robots_poll(write: TaskWrite, rules: ITaskRules, order: Order, _done: CarriedOut) -> dict[str, Any]:
+    poll_robots(write, rules, order.body["origins"])
+    return {}
+
+
 _HANDLERS: dict[str, Callable[[TaskWrite, ITaskRules, Order, CarriedOut], dict[str, Any]]] = {
     TASK_ADD: _task_add,
     TASK_SET: _task_set,
@@ -382,4 +395,5 @@ _HANDLERS: dict[str, Callable[[TaskWrite, ITaskRules, Order, CarriedOut], dict[s
     JOB_KILL: _job_kill,
     RESOURCE_SET: _resource_set,
     RESOURCE_REMOVE: _resource_remove,
+    ROBOTS_POLL: _robots_poll,
 }

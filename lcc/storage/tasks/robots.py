@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from lcc.interfaces import ITaskRules
+from lcc.model.states import SiteRobots
 from lcc.model.tasks import NOBODY, Asking, JobNotice, JobSpec, Task, When
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.new_tasks import draw_task_id, insert_task
@@ -102,6 +103,16 @@ def robots_rules(txn: Txn, origin: str) -> tuple[str, str] | None:
     """
     row = txn.one("SELECT rules, allow FROM robots WHERE origin = ? AND checked_time > 0", [origin])
     return None if row is None else (row[0], row[1])
+
+
+def read_robots(txn: Txn, origins: Sequence[str]) -> dict[str, SiteRobots]:
+    """What is known of these sites; of one that is not polled there is nothing.
+
+    :param origins: as :func:`lcc.storage.tasks.outbox.root_of` gives them.
+    """
+    sql = "SELECT origin, allow, rules, checked_time, delay_seconds FROM robots WHERE origin IN ({in})"
+    rows = [SiteRobots._make(row) for row in txn.query_in(sql, origins)]
+    return {row.origin: row if row.checked_time else SiteRobots(row.origin) for row in rows}
 
 
 def untold_delays(txn: Txn, after: str, limit: int) -> list[tuple[str, float]]:

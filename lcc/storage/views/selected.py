@@ -6,13 +6,15 @@ A page scans a bounded number of rows, however few of them are selected, so that
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import attrs
 
 from lcc.model import COUNTED, CachedUrl
+from lcc.model.crawls import bucket_of
 from lcc.storage.database.key_ranges import PAGE_BYTES, UNTYPED, is_untyped, provider_range, views_range
-from lcc.storage.database.rows import CACHED, POLLED, SELECT_USER, cached_url
+from lcc.storage.database.rows import CACHED, POLLED, SELECT_USER, USER_COLUMNS, cached_url
 from lcc.storage.database.transactions import Txn
 
 EXAMINED_ROWS = 250
@@ -22,6 +24,7 @@ RANGE_COST = 10
 EVERYTHING = "0"
 """The digest of the selection of everything."""
 _LAST_KEY = b"\xff" * 20
+_CURL, _CHANGE = USER_COLUMNS.index("curl"), USER_COLUMNS.index("change_number")
 
 
 @attrs.frozen
@@ -58,6 +61,8 @@ class Selection:
     :ivar fetched: when the content was fetched.
     :ivar modified: when it was modified last, as far as it is known.
     :ivar keys: only these rows, as they are now; empty: all.
+    :ivar buckets: only of hosts in these (:mod:`lcc.model.crawls`); None: all.  The token of one who follows changes
+        is good for any of them: whoever takes over a bucket continues with the token of who had it.
     """
 
     providers: frozenset[int] | None = None
@@ -68,6 +73,7 @@ class Selection:
     modified: Times = Times()
     sources: int = 0
     keys: frozenset[bytes] = frozenset()
+    buckets: frozenset[int] | None = None
 
     def within(self, providers: frozenset[int] | None) -> Selection:
         """The part of it that belongs to these providers; None: to all."""
@@ -77,8 +83,8 @@ class Selection:
 
     @property
     def digest(self) -> str:
-        """Tells this selection from others, in a token."""
-        if self == Selection():
+        """Tells this selection from others, in a token; whatever its buckets are."""
+        if attrs.evolve(self, buckets=None) == Selection():
             return EVERYTHING
         pids = None if self.providers is None else sorted(self.providers)
         names: tuple[object, ...] = (pids, sorted(self.mimetypes), self.prefix, self.subtype)
@@ -98,6 +104,12 @@ class Selection:
             and self.fetched.contain(row.fetched_time)
             and self.modified.contain(row.mtime)
         )
+
+    def in_buckets(self, rows: Iterable[Sequence[Any]]) -> list[CachedUrl]:
+        """The rows of ``SELECT_USER`` whose hosts belong to it."""
+        if self.buckets is None:
+            return [cached_url(row) for row in rows]
+        return [cached_url(row) for row in rows if bucket_of(_host(row[_CURL])) in self.buckets]
 
     def _has_type(self, mimetype: str) -> bool:
         return mimetype in self.mimetypes or f"{mimetype.partition('/')[0]}/*" in self.mimetypes
@@ -167,10 +179,10 @@ def page_by_key(txn: Txn, selection: Selection, after: bytes = b"", limit: int |
         room = wanted - len(found)
         upto = high if border is None else border
         sql = f"{SELECT_USER} WHERE urlkey > ? AND urlkey <= ?{where} ORDER BY urlkey LIMIT ?"
-        rows = [cached_url(row) for row in txn.query(sql, [low, upto, *parameters, room])]
-        found += [row for row in rows if selection.holds(row)]
+        rows = txn.query(sql, [low, upto, *parameters, room])
+        found += [row for row in selection.in_buckets(rows) if selection.holds(row)]
         if len(rows) == room:
-            return KeyPage(found, rows[-1].key)
+            return KeyPage(found, rows[-1][0])
         if border is not None:
             return KeyPage(found, border)
         if selection.providers is not None:
@@ -186,7 +198,7 @@ def _of_keys(txn: Txn, selection: Selection, where: str, parameters: list[object
         where += f" AND pid IN ({','.join('?' * len(selection.providers)) or 'NULL'})"
         parameters = [*parameters, *sorted(selection.providers)]
     sql = f"{SELECT_USER} WHERE urlkey IN ({','.join('?' * len(keys))}){where} ORDER BY urlkey"
-    rows = [cached_url(row) for row in txn.query(sql, [*keys, *parameters])]
+    rows = selection.in_buckets(txn.query(sql, [*keys, *parameters]))
     after = None if keys[-1] == max(selection.keys) else keys[-1]
     return KeyPage([row for row in rows if selection.holds(row)], after)
 
@@ -215,11 +227,17 @@ def page_by_change(txn: Txn, selection: Selection, after: int, upto: int, limit:
         parameters += sorted(selection.providers)
     select = SELECT_USER.replace("FROM lccurl", f"FROM {table}")
     sql = f"{select} WHERE change_number > ? AND change_number <= ?{where} ORDER BY change_number LIMIT ?"
-    rows = [cached_url(row) for row in txn.query(sql, [after, end, *parameters, wanted])]
+    rows = txn.query(sql, [after, end, *parameters, wanted])
     if len(rows) == wanted and rows:
-        end = rows[-1].change
-    gone = [row if selection.holds(row) else attrs.evolve(row, state="deleted") for row in rows]
+        end = rows[-1][_CHANGE]
+    gone = [row if selection.holds(row) else attrs.evolve(row, state="deleted") for row in selection.in_buckets(rows)]
     return ChangePage(gone, end, end < upto)
+
+
+def _host(curl: str) -> str:
+    begin = curl.find("://") + 3
+    end = curl.find("/", begin)
+    return curl[begin:] if end < 0 else curl[begin:end]
 
 
 def _ranges(providers: frozenset[int] | None, after: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -5,13 +5,20 @@ It is made from the same tables as the interface itself: the fields of a questio
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from lcc.insight.records import FIELDS as ROW_FIELDS
+from lcc.model.states import STATES
 from lcc.roles.cu.formats import FORMATS, JsonLines
 from lcc.roles.cu.items import FIELDS as ITEM_FIELDS
 from lcc.roles.cu.packages.kinds import KINDS
 from lcc.roles.cu.query import FIELDS, MULTIPLE
+from lcc.roles.cu.site_robots import ANSWER as ROBOTS_ANSWER
+from lcc.roles.cu.site_robots import QUESTION as ROBOTS_QUESTION
+from lcc.roles.cu.url_states import ANSWER as STATE_ANSWER
+from lcc.roles.cu.url_states import NOTIFIER
+from lcc.roles.cu.url_states import QUESTION as STATE_QUESTION
 from lcc.roles.cu.web.contents import TEXT
 from lcc.roles.cu.web.items import PARAMETERS as ITEM_PARAMETERS
 
@@ -30,7 +37,7 @@ _ERRORS = {
     "401": "a token is needed, or it is not known",
     "403": "this token is for rows only",
     "404": "there is nothing here",
-    "405": "only GET and HEAD",
+    "405": "only GET and HEAD, or only POST",
     "410": "the changes since this token are no longer known: start again with since=0 and an empty copy; or the "
     "content is in the cache no longer",
     "412": "the content is another one now",
@@ -123,6 +130,65 @@ def _package() -> dict[str, Any]:
     return _operation(summary, parameters, good, "400", "401", "403", "405", "410", "429", "501", "503")
 
 
+def _questions(summary: str, name: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+    """A question in JSON lines."""
+    lines = {"schema": {"$ref": f"#/components/schemas/{name}Line"}}
+    body = {"description": "a question a line", "required": True}
+    body |= {"content": {JsonLines.media_type: {"schema": {"$ref": f"#/components/schemas/{name}Question"}}}}
+    good = {"200": {"description": "a line for each, and an end mark", "content": {JsonLines.media_type: lines}}}
+    described = _operation(summary, parameters, good, "400", "401", "405", "429", "503")
+    return {"post": described["get"] | {"requestBody": body}}
+
+
+def _states() -> dict[str, Any]:
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "query", "description": meaning, "schema": {"type": "string"}}
+        for name, meaning in NOTIFIER.items()
+    ]
+    return _questions("What became of URLs", "State", parameters)
+
+
+def _state_schemas() -> dict[str, Any]:
+    number, numbers = {"type": "integer"}, {"type": ["integer", "null"]}
+    text, texts = {"type": "string"}, {"type": ["string", "null"]}
+    error = {
+        "type": ["object", "null"],
+        "properties": {"code": number, "text": text, "time": number},
+        "required": ["code", "text", "time"],
+        "additionalProperties": False,
+    }
+    states = {"type": "string", "enum": list(STATES)}
+    types = {"provider": number, "state": states, "change": number, "error": error}
+    types |= {"fetched_time": numbers, "confirmed_time": numbers}
+    asked = {"provider": number, "curl": text, "key": text, "set": number}
+    allow = {"type": ["string", "null"], "enum": ["rules", "all", "none", None]}
+    robots = {
+        "origin": text,
+        "allow": allow,
+        "rules": texts,
+        "checked_time": numbers,
+        "delay_seconds": {"type": "number"},
+    }
+    state = {name: types.get(name, texts) for name in STATE_ANSWER}
+    end = {"$ref": "#/components/schemas/End"}
+    return {
+        "StateQuestion": _object(STATE_QUESTION, asked, ()),
+        "StateLine": {"anyOf": [_object(STATE_ANSWER, state, STATE_ANSWER), end]},
+        "RobotsQuestion": _object(ROBOTS_QUESTION, {"origin": text}, ROBOTS_QUESTION),
+        "RobotsLine": {"anyOf": [_object(ROBOTS_ANSWER, robots, ROBOTS_ANSWER), end]},
+    }
+
+
+def _object(meanings: dict[str, str], types: dict[str, Any], required: Iterable[str]) -> dict[str, Any]:
+    properties = {name: {"description": meaning} | types[name] for name, meaning in meanings.items()}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
 def _items() -> dict[str, Any]:
     parameters: list[dict[str, Any]] = []
     for name, meaning in ITEM_PARAMETERS.items():
@@ -209,6 +275,8 @@ def document(version: str) -> dict[str, Any]:
             "/content": _content("The content of a URL by its name", naming),
             "/items": _items(),
             "/package": _package(),
+            "/states": _states(),
+            "/robots": _questions("What robots.txt of sites say", "Robots", []),
             "/openapi.json": _operation(
                 "This document", [], {"200": {"description": "it", "content": {"application/json": {}}}}, "405"
             ),
@@ -221,6 +289,7 @@ def document(version: str) -> dict[str, Any]:
                 "Line": {"anyOf": [{"$ref": "#/components/schemas/Row"}, {"$ref": "#/components/schemas/End"}]},
                 "Item": item,
                 "ItemLine": {"anyOf": [{"$ref": "#/components/schemas/Item"}, {"$ref": "#/components/schemas/End"}]},
+                **_state_schemas(),
                 "Error": error,
             },
         },

@@ -46,6 +46,7 @@ class Asked(Resource):
     """
 
     isLeaf = True
+    methods: tuple[bytes, ...] = (b"GET", b"HEAD")
     takes_path = False
     """There is something below it."""
 
@@ -59,8 +60,9 @@ class Asked(Resource):
         raise HttpError(404, "there is nothing here")
 
     def render(self, request: Any) -> int:
-        if request.method not in (b"GET", b"HEAD"):
-            reply_json(request, 405, {"error": "only GET and HEAD"}, {"allow": "GET, HEAD"})
+        if request.method not in self.methods:
+            methods = [method.decode() for method in self.methods]
+            reply_json(request, 405, {"error": f"only {' and '.join(methods)}"}, {"allow": ", ".join(methods)})
         elif request.postpath and not self.takes_path:
             reply_json(request, 404, {"error": "there is nothing below it"}, {})
         else:

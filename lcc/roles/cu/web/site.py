@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
@@ -17,11 +18,13 @@ from lcc.roles.cu.packages.production import Workshop
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.contents import Contents
 from lcc.roles.cu.web.items import Items
+from lcc.roles.cu.web.line_questions import UserSite
 from lcc.roles.cu.web.listings import Changes, Listing
 from lcc.roles.cu.web.openapi import document
 from lcc.roles.cu.web.packages import Packages
+from lcc.roles.cu.web.robots import Robots
+from lcc.roles.cu.web.states import States
 from lcc.transport.http_replies import JsonDocument, reply_json
-from lcc.transport.http_server import GuardedSite
 from lcc.transport.limited import LimitedFactory
 
 
@@ -48,8 +51,9 @@ def build_site(
     settings: CuConfig,
     without: str,
     reactor: Any,
-    now: Callable[[], float] | None = None,
-    tasks: Reads | None = None,
+    now: Callable[[], float] | None,
+    tasks: Reads,
+    order_robots: Callable[[Sequence[str]], Deferred[None]],
 ) -> LimitedFactory:
     """The site with all that it has.
 
@@ -57,15 +61,18 @@ def build_site(
     :param workshop: makes packages.
     :param without: what those who have no token may see (:data:`lcc.roles.cu.access.WITHOUT_TOKEN`).
     :param now: seconds since 1970, for the dates of answers; None: as the machine has them.
-    :param tasks: the tables of tasks; None: ``database`` has them.
+    :param tasks: the tables of tasks.
+    :param order_robots: orders that robots.txt of these sites are polled.
     """
     root = _Root()
     stall = settings.idle_timeout
     authenticator = Authenticator(database, without, settings, reactor)
     root.putChild(b"urls", Listing(database, authenticator, reactor, stall))
     root.putChild(b"changes", Changes(database, authenticator, reactor, stall, watcher, settings.wait_max))
-    root.putChild(b"content", Contents(database, authenticator, content, reactor, stall, tasks or database))
-    root.putChild(b"items", Items(database, tasks or database, authenticator, reactor, stall))
+    root.putChild(b"content", Contents(database, authenticator, content, reactor, stall, tasks))
+    root.putChild(b"items", Items(database, tasks, authenticator, reactor, stall))
+    root.putChild(b"states", States(database, authenticator, reactor, stall))
+    root.putChild(b"robots", Robots(database, tasks, authenticator, reactor, stall, order_robots))
     packages = Packages(
         database,
         authenticator,
@@ -78,6 +85,6 @@ def build_site(
         settings.connections_per_address > 0,
     )
     root.putChild(b"package", packages)
-    site = GuardedSite(root, timeout=settings.idle_timeout, reactor=reactor, now=now)
+    site = UserSite(root, timeout=settings.idle_timeout, reactor=reactor, now=now)
     root.putChild(b"openapi.json", JsonDocument(document(version("lcc"))))
     return LimitedFactory(site, settings.connections_max, "content users over HTTP", settings.connections_per_address)

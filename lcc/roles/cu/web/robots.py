@@ -1,0 +1,65 @@
+"""``/robots``: what robots.txt of sites say (:mod:`lcc.roles.cu.site_robots`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from lcc.roles.cu.access import Access
+from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.authenticator import Authenticator
+from lcc.roles.cu.formats import JsonLines
+from lcc.roles.cu.site_robots import parse_origins, robots_answer
+from lcc.roles.cu.web.line_questions import Answers, LineQuestions, Question
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.watched import sites_with_providers
+from lcc.storage.tasks.robots import read_robots
+from lcc.transport.http_server import BodyRequest
+
+
+class Robots(LineQuestions):
+    """``POST /robots``.
+
+    :param tasks: the tables of tasks.
+    :param order: orders that robots.txt of these sites are polled.
+    """
+
+    lines_at_once = 20
+    """Each may have half a megabyte."""
+
+    def __init__(
+        self,
+        database: Reads,
+        tasks: Reads,
+        authenticator: Authenticator,
+        clock: IReactorTime,
+        stall_seconds: float,
+        order: Callable[[Sequence[str]], Deferred[None]],
+    ) -> None:
+        super().__init__(database, authenticator, clock, stall_seconds)
+        self._tasks = tasks
+        self._order = order
+
+    def prepare(self, request: BodyRequest, access: Access, questions: Sequence[Question]) -> Answers:
+        parse_origins(questions)
+        return lambda some: self._answers(access, some)
+
+    async def _answers(self, access: Access, questions: Sequence[Question]) -> bytes:
+        origins = parse_origins(questions)
+        sites = await self.database.interact(sites_with_providers, sorted(set(origins)), access.providers)
+        visible = sites if access.providers is not None else set(origins)
+        asked = [question["origin"] for question in questions]
+        lines, unknown = await self._tasks.interact(_read, asked, origins, visible)
+        wanted = sorted(sites.intersection(unknown))
+        if wanted:
+            await self._order(wanted)
+        return lines
+
+
+def _read(txn: Txn, asked: Sequence[str], origins: Sequence[str], visible: set[str]) -> tuple[bytes, set[str]]:
+    """The lines of the answer, and the sites that nobody polls."""
+    known = read_robots(txn, sorted(visible))
+    answers = [robots_answer(written, known.get(origin)) for written, origin in zip(asked, origins, strict=True)]
+    return JsonLines().rows(answers) if answers else b"", visible - known.keys()
