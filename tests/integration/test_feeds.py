@@ -117,7 +117,8 @@ def test_a_feed_from_its_address_to_items_and_text(tmp_path: Path) -> None:
             wait_for("texts", lambda: len(texts(system, f"{site}/page/")) == 1)
             assert all("sentence" in text and "Menu" not in text for text in texts(system, f"{site}/page/"))
             assert not [path for path, _ in feeds.asked if path == "/page/2"]  # robots.txt forbids it
-            # What changes is read, once; an unchanged poll makes no job.
+            # What changes is read, once; an unchanged poll makes no job.  From now on it is the site's own feed.
+            system.admin("feed", "set", "1", "--listed")
             feeds.numbers.append(3)
             wait_for("a new item", lambda: titles(system) == ["Item 1", "Item 2", "Item 3"])
             wait_for("an unchanged poll", lambda: ("/feed.xml", 304) in feeds.asked)
@@ -129,5 +130,10 @@ def test_a_feed_from_its_address_to_items_and_text(tmp_path: Path) -> None:
             assert len(read) == 2 and {job["state"] for job in read} == {"completed"}, jobs
             # The feed itself is no page of the cache to content users.
             wait_for("pages", lambda: curls(system) == {f"{site}/page/{n}" for n in (1, 3)})
+            sources = {}
+            for line in system.admin("urls", "--prefix", f"{site}/page/", "--json").splitlines():
+                row = json.loads(line)
+                sources[row["curl"]] = row["source"]
+            assert sources == {f"{site}/page/1": "feed", f"{site}/page/3": "listed"}
     finally:
         system.stop_all()

@@ -142,6 +142,7 @@ class Walk:
     """One random history.
 
     :ivar out: fetches whose results are to come.
+    :ivar sent: sets of notifiers, the last ones.
     """
 
     def __init__(self, queue: Queue, random: Random) -> None:
@@ -150,6 +151,7 @@ class Walk:
         self.model = Model()
         self.drawn = 0
         self.out: list[QueueRow] = []
+        self.sent: tuple[tuple[Source, int, list[UrlNotice]], ...] = ()
 
     def number(self) -> int:
         """An order number: mostly the next one, but an asking may have begun long ago."""
@@ -174,6 +176,16 @@ class Walk:
         full = source == TOLD and self.random.random() < 0.4
         number = self.number() if source & SITE else 0
         told = [self.said(source) for _ in range(self.random.randint(0, 5))]
+        self.pass_on(source, number, told, full)
+        if source & (PUSHED | LISTED):
+            self.sent = (*self.sent, (source, number, told))[-5:]
+
+    def send_again(self) -> None:
+        """What a notifier has asked for once is told once more, with the number of that asking: its job ran twice."""
+        if self.sent:
+            self.pass_on(*self.random.choice(self.sent), full=False)
+
+    def pass_on(self, source: Source, number: int, told: list[UrlNotice], full: bool) -> None:
         header = self.queue.header(number, full=full, source=source)
         for piece in self.queue.pieces(header, told, self.random.choice((1, 2, 100))):
             self.queue.absorb([piece])
@@ -234,7 +246,7 @@ class Walk:
         self.queue.check_books()
 
     def run(self, steps: int) -> None:
-        does = [self.send, self.send, self.send, self.start, self.end, self.remove_nothings]
+        does = [self.send, self.send, self.send, self.send_again, self.start, self.end, self.remove_nothings]
         for _ in range(steps):
             self.random.choice(does)()
             self.check()
