@@ -109,6 +109,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("lcc-admin feed set 1 --every 600", "every ten minutes"),
         ("lcc-admin feed set 1 --auto --full-content", "as often as it has news"),
     ),
+    "lcc-admin feed poll": (("lcc-admin feed poll 1", "look for news now"),),
     "lcc-admin feed suspend": (("lcc-admin feed suspend 1", "stop reading it"),),
     "lcc-admin feed resume": (("lcc-admin feed resume 1", "read it again"),),
     "lcc-admin feed remove": (("lcc-admin feed remove 2", "its items are forgotten after a time"),),

@@ -100,7 +100,10 @@ def test_the_life_of_a_feed(lcc: Lcc, monkeypatch: Any) -> None:
         lcc.admin("feed", "set", "1", "--auto", "--no-full-content", "--url", "http://www.example.org/new")
         [row] = lcc.rows("feed", "list")
         assert (row["auto"], row["full_content"], row["url"]) == (True, False, "http://www.example.org/new")
+        assert lcc.admin("feed", "poll", "1").stdout == "feed 1: polled now\n"
         assert lcc.admin("feed", "suspend", "1").stdout == "feed 1: suspended\n"
+        failed = lcc.admin("feed", "poll", "1", code=1)
+        assert "task 1 is suspended: resume it, and it is polled" in failed.stderr
         assert "suspended" in lcc.admin("feed", "why", "1").stdout
         assert lcc.admin("feed", "resume", "1").stdout.startswith("feed 1: active, next poll in ")
         assert lcc.admin("feed", "remove", "1").stdout == "feed 1: removed\n"

@@ -291,6 +291,25 @@ def test_a_period_that_follows_from_the_polls(bench: Polling) -> None:
     assert 1 < len(history.split()) <= 10
 
 
+def test_a_poll_that_a_person_wants(bench: Polling) -> None:
+    manager = worker(bench)
+    task = bench.feed(every=86400)
+    bench.outbox()
+    bench.fetch()
+    bench.pass_time(2)
+    order = bench.order(orders.TASK_POLL, task)
+    bench.pass_time(2)
+    assert "job 1 (running) of task" in bench.tasks.answer(order)["error"]
+    manager.end(given(manager)[0])
+    for _ in range(2):  # the second time after one that has found nothing new
+        bench.order(orders.TASK_POLL, task)
+        bench.pass_time(2)
+        assert bench.outbox() == [FEED]
+        bench.confirm()
+        bench.pass_time(5)
+    assert manager.given() == [] and bench.outbox() == []
+
+
 def test_rerun_reads_it_again(bench: Polling) -> None:
     manager = worker(bench)
     bench.feed()

@@ -278,6 +278,7 @@ def test_orders(tasks: Tasks) -> None:
     assert tasks.make() == [] and tasks.task(task).state is TaskState.SUSPENDED
     assert tasks.task(task).message == "by hand"
     assert tasks.order(orders.TASK_RESUME, task, NOW + 10) == {"task": task}
+    assert tasks.order(orders.TASK_POLL, task) == {"error": f"task {task} is not polled: its kind is command"}
     [due] = tasks.make(NOW + 10)
     # What waits follows the change of its task.
     assert tasks.order(orders.TASK_SET, task, spec={"args": ["c"], "resource": "r"}) == {"task": task}

@@ -39,7 +39,7 @@ from lcc.model.tasks import JobSpec, Task
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.tasks.feed_views import FEED, feed_named
 from lcc.storage.tasks.item_views import count_items, feeds_of, items_of_task
-from lcc.storage.tasks.orders import TASK_REMOVE, TASK_RESUME, TASK_SET, TASK_SUSPEND, order_task
+from lcc.storage.tasks.orders import TASK_POLL, TASK_REMOVE, TASK_RESUME, TASK_SET, TASK_SUSPEND, order_task
 from lcc.storage.tasks.views import PAGE_ROWS, tasks_page
 
 _COLUMNS = (
@@ -237,6 +237,7 @@ def _simple(name: str, kind: str, help_text: str, said: str) -> None:
                 say_order(as_json, {"id": task.id}, f"feed {task.id}: {said}{due}", done)
 
 
+_simple("poll", TASK_POLL, "Poll feeds now, not only when they are due.", "polled now")
 _simple("suspend", TASK_SUSPEND, "Stop reading feeds; their items are kept.", "suspended")
 _simple("resume", TASK_RESUME, "Read suspended feeds again.", "active")
 _simple("remove", TASK_REMOVE, "Remove feeds; their items are forgotten after a time.", "removed")

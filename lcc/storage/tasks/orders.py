@@ -39,6 +39,7 @@ TASK_ADD = "task-add"
 TASK_SET = "task-set"
 TASK_SUSPEND = "task-suspend"
 TASK_RESUME = "task-resume"
+TASK_POLL = "task-poll"
 TASK_REMOVE = "task-remove"
 JOB_ADD = "job-add"
 JOB_RERUN = "job-rerun"
@@ -268,6 +269,19 @@ def _task_resume(write: TaskWrite, rules: ITaskRules, order: Order, _done: Carri
     return {"task": task.id}
 
 
+def _task_poll(write: TaskWrite, _rules: ITaskRules, order: Order, _done: CarriedOut) -> dict[str, Any]:
+    task = _locked_task(write, order.target)
+    if not is_polled(task.spec):
+        raise ValueError(f"task {task.id} is not polled: its kind is {task.spec.kind}")
+    job = _open_job(write, task.id)
+    if job is not None:
+        raise ValueError(
+            f"task {task.id} has an open job: {job.id} ({job.state.value}) reads what its last poll found"
+        )
+    _poll_now(write, task)
+    return {"task": task.id}
+
+
 def _task_remove(write: TaskWrite, _rules: ITaskRules, order: Order, done: CarriedOut) -> dict[str, Any]:
     task = _locked_task(write, order.target)
     job = _open_job(write, task.id)
@@ -312,7 +326,10 @@ def _job_rerun(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carried
     if task and _open_job(write, task) is not None:
         raise ValueError(f"task {task} has an open job already")
     if is_polled(job.spec):
-        return {"task": _poll_now(write, job.task)}
+        # What a poll has found is read by polling it again.
+        _poll_now(write, _locked_task(write, job.task))
+        write.txn.execute("UPDATE tasks SET seen = 0 WHERE id = ?", [job.task])
+        return {"task": job.task}
     write.check_room()
     new = Job(
         write.next("job"),
@@ -330,13 +347,10 @@ def _job_rerun(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carried
     return {"job": new.id}
 
 
-def _poll_now(write: TaskWrite, number: int) -> int:
-    """What a poll has found is read by polling it again, at once."""
-    task = _locked_task(write, number)
+def _poll_now(write: TaskWrite, task: Task) -> None:
     if task.state is not TaskState.ACTIVE:
-        raise ValueError(f"task {number} is suspended: resume it, and it is polled")
-    write.txn.execute("UPDATE tasks SET due_time = ?, seen = 0 WHERE id = ?", [write.now, number])
-    return number
+        raise ValueError(f"task {task.id} is suspended: resume it, and it is polled")
+    write.txn.execute("UPDATE tasks SET due_time = ? WHERE id = ?", [write.now, task.id])
 
 
 def _due_of(job: Job) -> DueJob:
@@ -389,6 +403,7 @@ _HANDLERS: dict[str, Callable[[TaskWrite, ITaskRules, Order, CarriedOut], dict[s
     TASK_SET: _task_set,
     TASK_SUSPEND: _task_suspend,
     TASK_RESUME: _task_resume,
+    TASK_POLL: _task_poll,
     TASK_REMOVE: _task_remove,
     JOB_ADD: _job_add,
     JOB_RERUN: _job_rerun,
