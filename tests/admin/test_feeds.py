@@ -101,6 +101,10 @@ def test_the_life_of_a_feed(lcc: Lcc, monkeypatch: Any) -> None:
         [row] = lcc.rows("feed", "list")
         assert (row["auto"], row["full_content"], row["url"]) == (True, False, "http://www.example.org/new")
         assert lcc.admin("feed", "poll", "1").stdout == "feed 1: polled now\n"
+        with monkeypatch.context() as patch:
+            patch.setattr("lcc.admin.feeds.feeds.answer", lambda *_: {"task": 1, "job": 5})
+            text = lcc.admin("feed", "poll", "1").stdout
+            assert text == "feed 1: job 5 is to read what its last poll has found\n"
         assert lcc.admin("feed", "suspend", "1").stdout == "feed 1: suspended\n"
         failed = lcc.admin("feed", "poll", "1", code=1)
         assert "task 1 is suspended: resume it, and it is polled" in failed.stderr

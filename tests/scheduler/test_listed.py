@@ -175,6 +175,28 @@ def test_content_of_an_unknown_moment_is_polled_first(bench: Listing) -> None:
     assert [each.order for each in bench.told] == [2]
 
 
+def test_what_is_fetched_after_a_poll_has_a_number_of_its_own(bench: Listing) -> None:
+    """Else a page that its site has deleted and lists again would not be one, until its feed changes once more."""
+    manager = worker(bench)
+    bench.feed(options=LISTED)
+    bench.read(manager)
+    bench.until_polled()
+    bench.confirm()
+    bench.pass_time(5)
+    assert bench.drawn == 2
+    bench.site_says(notice(PAGE)._replace(delete=True), notice(FEED))
+    bench.fetch()
+    bench.pass_time(5)
+    assert manager.given() == []
+    bench.until_polled()
+    bench.confirm()
+    bench.pass_time(5)
+    job, _ = given(manager)
+    manager.end(job, effects=Effects(notices=listed(PAGE)))
+    bench.pass_time(3)
+    assert [each.order for each in bench.told] == [4] and bench.queued() == {PAGE: Source.LISTED}
+
+
 def test_a_killed_scheduler_repeats_the_number(bench: Listing) -> None:
     worker(bench)
     bench.feed(options=LISTED)

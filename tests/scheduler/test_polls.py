@@ -299,7 +299,7 @@ def test_a_poll_that_a_person_wants(bench: Polling) -> None:
     bench.pass_time(2)
     order = bench.order(orders.TASK_POLL, task)
     bench.pass_time(2)
-    assert "job 1 (running) of task" in bench.tasks.answer(order)["error"]
+    assert bench.tasks.answer(order) == {"task": task, "job": 1}
     manager.end(given(manager)[0])
     for _ in range(2):  # the second time after one that has found nothing new
         bench.order(orders.TASK_POLL, task)

@@ -85,8 +85,9 @@ def test_one_that_waits(tasks: Tasks) -> None:
 def test_nothing_new(tasks: Tasks) -> None:
     """It is counted when the next one is due, as the time between them is not known before."""
     task = poll(tasks)
+    tasks.database.now(lambda txn: txn.execute("UPDATE tasks SET asked_order = 5"))
     look(tasks, unchanged=True)
-    assert own(tasks, "asked_time", "look_time") == (NOW, None)
+    assert own(tasks, "asked_time", "look_time", "asked_order") == (NOW, None, 0)
     assert tasks.task(task).last_state is None
     tasks.database.now(
         lambda txn: txn.execute("UPDATE tasks SET failures = 3, since_time = 5, look_time = ?", [SOON])

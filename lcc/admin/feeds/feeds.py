@@ -231,10 +231,14 @@ def _simple(name: str, kind: str, help_text: str, said: str) -> None:
             tasks = [find_feed(database, feed) for feed in feeds]
             given = [(task, order(database, kind, task.id, {}, admin.now())) for task in tasks]
             for task, ordered in given:
-                done = answer(database, ordered) is not None
+                answered = answer(database, ordered)
+                done = answered is not None
+                # It was polled a moment ago, and there is news.
+                job = (answered or {}).get("job")
+                words = said if job is None else f"job {job} is to read what its last poll has found"
                 due_time = find_feed(database, str(task.id)).due_time if done and name == "resume" else None
                 due = "" if due_time is None else f", next poll in {duration(max(0, due_time - admin.now()))}"
-                say_order(as_json, {"id": task.id}, f"feed {task.id}: {said}{due}", done)
+                say_order(as_json, {"id": task.id}, f"feed {task.id}: {words}{due}", done)
 
 
 _simple("poll", TASK_POLL, "Poll feeds now, not only when they are due.", "polled now")

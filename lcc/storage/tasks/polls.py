@@ -255,7 +255,8 @@ def look_at(write: TaskWrite, rules: ITaskRules, looked: Sequence[Asked]) -> Non
             known.append(task.id)
             if each.unchanged and task.failures:
                 _save_state(write, _told(task, each, write.now))
-    write.txn.execute_in("UPDATE tasks SET look_time = NULL WHERE id IN ({in})", known)
+    # What is fetched from now on, for another reason, is newer than the order number.
+    write.txn.execute_in("UPDATE tasks SET look_time = NULL, asked_order = 0 WHERE id IN ({in})", known)
     for seconds, tasks in later.items():
         write.txn.execute_in("UPDATE tasks SET look_time = ? WHERE id IN ({in})", tasks, [write.now + seconds])
 
