@@ -30,7 +30,6 @@ class Frames:
         self._pieces: list[bytes] = []
         self._size = 0
         self._wanted = _LENGTH.size
-        self._in_frame = False
 
     def receive(self, data: bytes) -> Iterator[bytes]:
         """The frames that are complete with this data.
@@ -39,20 +38,23 @@ class Frames:
         """
         self._pieces.append(data)
         self._size += len(data)
-        while self._size >= self._wanted:
-            whole = b"".join(self._pieces)
-            first, rest = whole[: self._wanted], whole[self._wanted :]
-            self._pieces = [rest]
-            self._size = len(rest)
-            if self._in_frame:
-                self._wanted = _LENGTH.size
-                self._in_frame = False
-                yield first
-            else:
-                (self._wanted,) = _LENGTH.unpack(first)
-                self._in_frame = True
-                if self._wanted > FRAME_BYTES_MAX:
-                    raise BadFrame(f"a frame of {self._wanted} bytes")
+        if self._size < self._wanted:
+            return
+        whole = b"".join(self._pieces)
+        at, end = 0, len(whole)
+        self._wanted = _LENGTH.size
+        while end - at >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(whole, at)
+            if length > FRAME_BYTES_MAX:
+                raise BadFrame(f"a frame of {length} bytes")
+            begin = at + _LENGTH.size
+            if end - begin < length:
+                self._wanted = _LENGTH.size + length
+                break
+            at = begin + length
+            yield whole[begin:at]
+        self._pieces = [whole[at:]]
+        self._size = end - at
 
 
 def frame(data: bytes) -> bytes:

@@ -1,12 +1,13 @@
 """An extraction worker: a process that finds links, within limits of memory and time.
 
-It reads pages at descriptor 0 and writes what it finds to descriptor 1 (:mod:`lcc.spider.messages`), each page's as
-soon as it is known: whoever started it sees at which page it stopped.  It ends with its parent, at the end of its
-input, and behind a page for which its memory did not suffice.
+It reads pages at descriptor 0 and writes what it finds to descriptor 1 (:mod:`lcc.spider.messages`): those of
+a message together, before the next one is looked at.  It ends with its parent, at the end of its input, and behind a
+page for which its memory did not suffice.
 """
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import json
 import os
@@ -14,6 +15,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from lcc.feeds.plain import plain_text
 from lcc.model.links import ExtractionLimits, PageLinks
@@ -27,6 +29,10 @@ from lcc.workers import linux
 READ_BYTES = 1 << 20
 _HTML = frozenset(HtmlExtractor.mimetypes)
 _OPEN_FILES = 64
+_PIPE_BYTES = 1 << 20
+_HELD_SECONDS = 0.05
+_HELD_BYTES = 1 << 16
+"""Answers are held back until there are as many, or the first of them is so old."""
 
 
 class OutOfMemory(Exception):
@@ -59,25 +65,28 @@ class Worker:
         """What it says first."""
         return write_types(self._types)
 
-    def receive(self, data: bytes) -> Iterator[bytes]:
-        """The answers to what is complete with this data, page by page.
+    def receive(self, data: bytes) -> Iterator[Iterator[bytes]]:
+        """For each message that is complete with this data its answers, page by page.
 
-        :raises BadFrame, ValueError: it is no message.
-        :raises OutOfMemory: a page took too much; no more can be read.
+        :raises BadFrame, ValueError: it is no message; so do the answers.
         """
         for each in self._frames.receive(data):
             if self._heads is None:
                 self._heads = each
-                continue
-            heads, self._heads = self._heads, None
-            for document in read_pages(heads, each):
-                try:
-                    yield write_links(self.links(document))
-                except MemoryError:
-                    reason = f"it takes more than {self._limits.memory_bytes >> 20} MiB of memory"
-                    raise OutOfMemory(
-                        write_links(PageLinks(base=document.url, failed=True, faults=(reason,)))
-                    ) from None
+            else:
+                heads, self._heads = self._heads, None
+                yield self._answers(heads, each)
+
+    def _answers(self, heads: bytes, contents: bytes) -> Iterator[bytes]:
+        """
+        :raises OutOfMemory: a page took too much; no more can be read.
+        """
+        for document in read_pages(heads, contents):
+            try:
+                yield write_links(self.links(document))
+            except MemoryError:
+                reason = f"it takes more than {self._limits.memory_bytes >> 20} MiB of memory"
+                raise OutOfMemory(write_links(PageLinks(base=document.url, failed=True, faults=(reason,)))) from None
 
     def links(self, document: Document) -> PageLinks:
         """What is found in a document."""
@@ -103,21 +112,51 @@ def main(settings: str) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
+    for descriptor in (0, 1):
+        with suppress(OSError):  # a user may have only so much of pipes
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     gc.collect()
     gc.freeze()
-    _say(worker.greeting())
+    _write(worker.greeting())
+    answers = _Answers()
     while True:
         _limit_time(limits.cpu_seconds)
         data = os.read(0, READ_BYTES)
         if not data:
             return
         try:
-            for answer in worker.receive(data):
-                _say(answer)
-                _limit_time(limits.cpu_seconds)
+            for message in worker.receive(data):
+                for answer in message:
+                    answers.add(answer)
+                    _limit_time(limits.cpu_seconds)
+                answers.write()
         except OutOfMemory as error:
-            _say(error.answer)
+            answers.add(error.answer)
+            answers.write()
             return
+
+
+class _Answers:
+    """Writes many answers at once: each write wakes the spider."""
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._size = 0
+        self._since = 0.0
+
+    def add(self, answer: bytes) -> None:
+        now = time.monotonic()
+        if not self._held:
+            self._since = now
+        self._held.append(answer)
+        self._size += len(answer)
+        if self._size >= _HELD_BYTES or now - self._since >= _HELD_SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        _write(b"".join(self._held))
+        self._held = []
+        self._size = 0
 
 
 def _limit_time(seconds: int) -> None:
@@ -128,7 +167,7 @@ def _limit_time(seconds: int) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
 
 
-def _say(data: bytes) -> None:
+def _write(data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(1, view) :]

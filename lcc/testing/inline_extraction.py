@@ -68,8 +68,9 @@ class InlineWorker:
         if not self._alive:
             return
         try:
-            for answer in self._worker.receive(data):
-                self._say(answer)
+            for message in self._worker.receive(data):
+                for answer in message:
+                    self._say(answer)
         except OutOfMemory as error:
             self._say(error.answer)
             self._end(ProcessDone(0))

@@ -142,7 +142,7 @@ def test_a_page_that_ends_its_worker_twice_is_named_and_set_aside_and_nothing_el
     assert sum(each.failed for each in found) == 1
     assert all(each.links for at, each in enumerate(found) if at != 40)
     assert "signal 11" in found[40].faults[0]
-    assert (world.pool.set_aside, world.pool.deaths) == (1, 2)
+    assert (world.pool.set_aside, world.pool.deaths) == (1, 3)
     assert "http://h.example/poison" in str(logged)
     assert world.extracted(numbered(3))[2].links
 

@@ -4,13 +4,13 @@ What it owns
     Some workers (:mod:`lcc.spider.worker`), and the pages that wait for one.
 
 Strategy
-    A worker gets some pages at a time, the next ones before it has done these, and answers page by page.  So the page
-    at which one stops is known.
+    A worker gets some pages at a time, the next ones before it has done these.
 
 Failures
-    *A page ends its worker, or takes too long* (then the worker is killed): the page is tried once more, by a new
-    worker, since it may have been somebody else's kill.  Then it is set aside: its answer is ``failed``, and the log
-    names it.  The pages behind it go to other workers.  *A worker cannot be started*: tried again after a delay that
+    *A page ends its worker, or takes too long* (then the worker is killed): which of its message that was, nobody
+    knows, so these pages are sent again one by one.  The page that ends its worker then is tried once more, since it
+    may have been somebody else's kill.  Then it is set aside: its answer is ``failed``, and the log names it.  All
+    others have their links.  *A worker cannot be started*: tried again after a delay that
     grows; the pages wait.
 """
 
@@ -21,6 +21,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredList
@@ -82,13 +83,14 @@ class _Asked:
 class _Entry:
     """A page that waits for its links."""
 
-    __slots__ = ("asked", "attempts", "index", "page")
+    __slots__ = ("alone", "asked", "attempts", "index", "page")
 
     def __init__(self, page: Page, asked: _Asked, index: int) -> None:
         self.page = page
         self.asked = asked
         self.index = index
         self.attempts = 0
+        self.alone = False
 
 
 class ExtractionPool:
@@ -166,6 +168,7 @@ class ExtractionPool:
     def blame(self, entry: _Entry, reason: str) -> None:
         """A worker has stopped at this page."""
         entry.attempts += 1
+        entry.alone = True
         if entry.attempts < ATTEMPTS:
             self._queue.appendleft(entry)
             return
@@ -198,6 +201,8 @@ class ExtractionPool:
         chosen: list[_Entry] = []
         size = 0
         while self._queue and len(chosen) < min(most, PAGES_AT_ONCE) and size < BYTES_AT_ONCE:
+            if self._queue[0].alone and chosen:
+                break
             entry = self._queue.popleft()
             if entry.asked.deferred.called:
                 continue  # cancelled
@@ -206,6 +211,8 @@ class ExtractionPool:
                 self.found(entry, PageLinks(base=entry.page.url))
                 continue
             chosen.append(entry)
+            if entry.alone:
+                break
             size += len(entry.page.content)
         return chosen
 
@@ -320,6 +327,7 @@ class _Slot:
         done, self._ended = self._ended, None
         self._process = None
         self._ready = False
+        suspects = self._messages[0] if self._messages else 0
         self._messages.clear()
         if self._call is not None:
             self._call.cancel()
@@ -327,12 +335,15 @@ class _Slot:
         entries, self.outstanding = self.outstanding, deque()
         why = self._reason or reason.getErrorMessage()
         if self._pool.is_running:
-            # One that gave up at a page has said so, and has not looked at the next one.
-            first = entries.popleft() if entries and not self._gave_up else None
+            self._pool.deaths += 1
+            if self._gave_up:
+                suspects = 0  # it has said at which page it ends
+            blamed = entries.popleft() if suspects == 1 else None
+            for entry in islice(entries, suspects):
+                entry.alone = True
             self._pool.give_back(entries)
-            if first is not None:
-                self._pool.deaths += 1
-                self._pool.blame(first, f"its worker ended: {why}")
+            if blamed is not None:
+                self._pool.blame(blamed, f"its worker ended: {why}")
             if self._answers:
                 self.start()
             else:
