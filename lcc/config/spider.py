@@ -45,9 +45,6 @@ class SpiderConfig:
         50_000_000, "size from which on a store begins its next file", unit="bytes", minimum=1 << 16
     )
     window: int = setting(100, "URLs of one provider that are told and not answered yet", minimum=1, maximum=100_000)
-    window_total: int = setting(
-        20_000, "URLs of all providers that are told and not answered yet", minimum=1, maximum=10_000_000
-    )
     pages_at_once: int = setting(500, "pages that are read from lcc-cu at once, at most", minimum=1, maximum=100_000)
     page_bytes: int = setting(
         8 << 20, "what is read of a page at most; links behind that are not found", unit="bytes", minimum=1024

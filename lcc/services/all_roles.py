@@ -11,7 +11,7 @@ import attrs
 from twisted.application.service import MultiService
 
 from lcc.config import Config
-from lcc.services import bot, botm, cu, manager, qm, rs, scheduler, uns, web
+from lcc.services import bot, botm, cu, manager, qm, rs, scheduler, spider, uns, web
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
@@ -39,7 +39,7 @@ def _build(config: Config, environment: Environment) -> tuple[MultiService, list
     environment = attrs.evolve(environment, pipes=Pipes(environment.reactor))
     everything = MultiService()
     HomeService(config.home, environment.disk).setServiceParent(everything)
-    usual = (qm, botm, bot, cu, uns, scheduler, manager)
+    usual = (qm, botm, bot, cu, uns, scheduler, manager, spider)
     chosen = (*usual, *((rs,) if config.rs.listen else ()), *((web,) if config.web.listen else ()))
     roles = [role.build(config, environment) for role in chosen]
     for services in roles:

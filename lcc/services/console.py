@@ -101,3 +101,8 @@ def web() -> None:
 def scheduler() -> None:
     """The scheduler of periodic tasks."""
     run("lcc-scheduler", sys.argv[1:])
+
+
+def spider() -> None:
+    """The spider, which follows links."""
+    run("lcc-spider", sys.argv[1:])

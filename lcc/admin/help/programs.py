@@ -22,6 +22,7 @@ ROLES = {
     "lcc-cu": "cu",
     "lcc-web": "web",
     "lcc-scheduler": "scheduler",
+    "lcc-spider": "spider",
     "lcc-rs": "rs",
     "lcc-manager": "manager",
 }

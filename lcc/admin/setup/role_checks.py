@@ -13,38 +13,40 @@ from lcc.config import Config, unix_socket_path
 from lcc.transport.wires import WIRES, wire_of
 from lcc.workers.executables import all_executables, barred_at, hint
 
-_CONTENT_READERS = ("cu", "manager")
+_READERS = {
+    "cu.content": "botm.content_listen",
+    "manager.content": "botm.content_listen",
+    "spider.cache": "cu.listen",
+}
+"""Where a role reads over HTTP -> the port that it reads from."""
 
 
 def sockets_not_there(config: Config) -> Iterator[str]:
     """Links to a UNIX socket on which, as configured here, nobody listens."""
-    links = {wire.setting: (wire.role, wire.peers or frozenset()) for wire in WIRES.values() if not wire.listens}
-    links |= {f"{role}.content": (role, frozenset(["botm"])) for role in _CONTENT_READERS}
     ports = [wire_of(config, setting) for setting, wire in WIRES.items() if wire.listens]
-    for setting, (role, peers) in links.items():
-        section, _, key = setting.partition(".")
-        path = unix_socket_path(config.endpoint(getattr(getattr(config, section), key)))
-        is_content = key == "content"
+    for setting, read in (*((wire.setting, "") for wire in WIRES.values() if not wire.listens), *_READERS.items()):
+        role, _, key = setting.partition(".")
+        peers = WIRES[setting].peers or frozenset() if not read else frozenset()
+        path = unix_socket_path(config.endpoint(getattr(getattr(config, role), key)))
         theirs = [
             (port.setting, port.text(config).replace("{role}", role))
             for port in ports
-            if port.role in peers
-            and role in (port.peers or ())
-            and (port.setting == "botm.content_listen") == is_content
+            if port.setting == read
+            or (port.role in peers and role in (port.peers or ()) and port.setting not in _READERS.values())
         ]
         given = [(name, text) for name, text in theirs if text]
         if not path or not given or any(text.startswith("systemd:") for _, text in given):
             continue
         if all(unix_socket_path(text) != path for _, text in given):
             name, text = given[-1]
-            remedy = f'set {setting} = "{_leading_to(text, is_content=is_content)}"'
+            remedy = f'set {setting} = "{_leading_to(text, is_http=bool(read))}"'
             yield (
                 f"{setting} = 'unix:{path}': nobody listens there, because {name} = {text!r}; "
                 f"if lcc-{role} runs here (as in twistd lcc), {remedy}"
             )
 
 
-def _leading_to(listens: str, *, is_content: bool) -> str:
+def _leading_to(listens: str, *, is_http: bool) -> str:
     """How to connect to a port; HOST stands for its name."""
     path = unix_socket_path(listens)
     if path:
@@ -52,7 +54,7 @@ def _leading_to(listens: str, *, is_content: bool) -> str:
     kind = "tls" if listens.startswith(("tls:", "ssl:")) else "tcp"
     number = re.search(r":(?:port=)?(\d+)", listens)
     place = f"HOST:{number[1] if number else 'PORT'}"
-    if is_content:
+    if is_http:
         return f"{'https' if kind == 'tls' else 'http'}://{place}"
     return f"{kind}:{place}"
 

@@ -168,7 +168,11 @@ def answer(write: FrontierWrite, answers: Sequence[UrlAnswer], asked: Sequence[H
     changed: dict[tuple[int, bytes], Url] = {}
     for each in answers:
         url = urls.get((each.crawl, each.key))
-        if url is None or url.state != UrlState.TOLD or (each.told_set and each.told_set != url.told_set):
+        if url is None or (each.told_set and each.told_set != url.told_set):
+            continue
+        # A page may go without anybody having asked for it.
+        is_gone = each.verdict is Verdict.GONE and not each.told_set and url.state == UrlState.CACHED
+        if url.state != UrlState.TOLD and not is_gone:
             continue
         if each.verdict is Verdict.UNCHANGED and not url.change:
             continue  # it is to be read

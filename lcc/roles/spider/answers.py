@@ -1,0 +1,151 @@
+"""Asks the cache what became of the URLs that were told, some time after they were.
+
+Most of them need no asking: their pages come with the changes of the cache.  The others were cached before, could not
+be fetched, were refused, are still queued, or were lost with a process.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from lcc.client.cache import CacheClient
+from lcc.errors import GONE_STATUSES, code
+from lcc.interfaces import IFrontier
+from lcc.model.crawls import HostRef, KnownUrl, ReadyHost, Telling, ToldUrl, UrlAnswer, Verdict
+from lcc.model.states import CACHED, DELETED, UNKNOWN, AskedUrl, UrlState
+from lcc.roles.spider.counters import Counters
+from lcc.roles.spider.crawl_rules import CrawlRules
+
+_HOSTS_AT_ONCE = 100
+_HOSTS_REMEMBERED = 10_000
+_REFUSED = frozenset(
+    map(code, ("address-forbidden", "redirect-outside", "scheme-unsupported", "quota-files", "quota-space"))
+)
+_ELEMENT_CODES = range(1201, 1300)
+"""Why a UNS refuses an element."""
+
+
+class Answers:
+    """See :mod:`lcc.roles.spider.answers`.
+
+    Before the first URLs of a host are told, too, and for as long as the cache turns out to have what is to be told:
+    a crawl of what is cached already need not wait.
+
+    :param now: seconds since 1970.
+    :param told_wait_seconds: how long nobody asks after a URL was told.
+    :param window: URLs of a host that may be told at once.
+    :param unread: called with keys of content of the cache that was not read, and will not come with its changes.
+    :ivar notifier: role and name of this spider as a notifier; ``epoch``: of its sets' numbers.
+    """
+
+    def __init__(
+        self,
+        frontier: IFrontier,
+        client: CacheClient,
+        now: Callable[[], float],
+        told_wait_seconds: float,
+        window: int,
+        unread: Callable[[Sequence[str]], None],
+        counters: Counters,
+    ) -> None:
+        self.notifier = self.epoch = ""
+        self._frontier = frontier
+        self._client = client
+        self._now = now
+        self._told_wait_seconds = told_wait_seconds
+        self._window = window
+        self._unread = unread
+        self._counters = counters
+        self._strange: OrderedDict[HostRef, bool] = OrderedDict()
+        """Hosts of which URLs were told: whether the cache had some of the last ones."""
+
+    async def already_cached(self, told: Sequence[Telling]) -> set[tuple[int, bytes]]:
+        """Those URLs (crawl, key) of these sets that the cache has: they are to be read instead of told.
+
+        :raises CacheError: ``lcc-cu`` cannot be asked.
+        """
+        asked = [
+            (each, url)
+            for each in told
+            if self._strange.get(HostRef(each.crawl, each.root), True)
+            for url in each.urls
+            if not url.recheck
+        ]
+        states = await self._client.states([AskedUrl(each.pid, each.root + url.path) for each, url in asked])
+        found: set[tuple[int, bytes]] = set()
+        unread: list[str] = []
+        had: dict[HostRef, bool] = {}
+        for (each, url), state in zip(asked, states, strict=True):
+            is_cached = state.state == CACHED
+            had[HostRef(each.crawl, each.root)] = had.get(HostRef(each.crawl, each.root), False) or is_cached
+            if is_cached:
+                found.add((each.crawl, url.key))
+                unread.append(state.key)
+        for host, has in had.items():
+            self._strange[host] = has
+            self._strange.move_to_end(host)
+            if len(self._strange) > _HOSTS_REMEMBERED:
+                self._strange.popitem(last=False)
+        if unread:
+            self._unread(unread)
+        return found
+
+    async def ask(self, crawls: Iterable[CrawlRules], buckets: Collection[int]) -> None:
+        """Ask for the URLs that were told long enough ago.
+
+        :param buckets: of the hosts that are this spider's.
+        :raises CacheError: ``lcc-cu`` cannot be asked.
+        """
+        for rules in crawls:
+            while True:
+                now = int(self._now())
+                hosts = await self._frontier.told_hosts(rules.crawl.id, buckets, now, _HOSTS_AT_ONCE)
+                if hosts:
+                    await self._ask(hosts, now)
+                if len(hosts) < _HOSTS_AT_ONCE:
+                    break
+
+    async def _ask(self, hosts: Sequence[ReadyHost], now: int) -> None:
+        told: list[tuple[ReadyHost, ToldUrl]] = []
+        for host in hosts:
+            ref = HostRef(host.crawl, host.root)
+            before = now - int(self._told_wait_seconds)
+            told += [(host, url) for url in await self._frontier.told_urls(ref, before, self._window)]
+        asked = [AskedUrl(host.pid, host.root + url.path, url.told_set) for host, url in told]
+        states = await self._client.states(asked, self.notifier, self.epoch) if asked else []
+        cached = {url.key for (_, url), state in zip(told, states, strict=True) if state.state == CACHED}
+        known = await self._frontier.known(hosts[0].crawl, cached) if cached else {}
+        answers: list[UrlAnswer] = []
+        unread: list[str] = []
+        for (host, url), state in zip(told, states, strict=True):
+            found = _verdict(state, known.get(url.key))
+            if found is not None:
+                answers.append(UrlAnswer(host.crawl, url.key, found, url.told_set, state.code))
+            elif state.state == CACHED:
+                unread.append(state.key)
+        self._counters.asked += len(asked)
+        self._counters.answered.update(answer.verdict.value for answer in answers)
+        await self._frontier.answer(answers, [HostRef(host.crawl, host.root) for host in hosts], int(self._now()))
+        if unread:
+            self._unread(unread)
+
+
+def _verdict(state: UrlState, row: KnownUrl | None) -> Verdict | None:
+    """What became of a URL; None: that is not known yet.
+
+    :param row: what the frontier has of it, if it is cached.
+    """
+    if state.state == DELETED:
+        return Verdict.GONE
+    if state.state == CACHED:
+        if row is None or row.change < state.change:
+            return None
+        return Verdict.FAILED if state.code else Verdict.UNCHANGED
+    if state.state != UNKNOWN:
+        return None
+    if not state.code:
+        return Verdict.LOST
+    if state.code in GONE_STATUSES:
+        return Verdict.GONE
+    return Verdict.REFUSED if state.code in _REFUSED or state.code in _ELEMENT_CODES else Verdict.FAILED

@@ -1,0 +1,138 @@
+"""A crawl, ready to judge links: how it names URLs, and which of them it follows."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import attrs
+
+from lcc.domain.spider.keys import found_url, host_of_root
+from lcc.model.cache import CachedUrl
+from lcc.model.candidates import Candidate, Facts, FilterRules, HostFacts, Names
+from lcc.model.crawls import Crawl, CrawlState, FoundUrl
+from lcc.model.states import SiteRobots
+from lcc.spider.filters.chain import FilterChain
+from lcc.spider.names import UrlNames
+from lcc.spider.names.host_resolver import read_host_resolver
+
+SCOPE = "scope"
+"""What has dropped a link that leads out of the roots of the crawl's provider, as if the filter had."""
+_SEEN_MAX = 20_000
+"""Links that are remembered with their verdict: pages of a site have many in common."""
+_KNOWN_MAX = 50_000
+"""Keys of URLs that the frontier has."""
+
+
+class Named(NamedTuple):
+    """A link with its names.
+
+    :ivar found: as the frontier has it.
+    :ivar dropped: the filter that has dropped it; empty: none yet.
+    """
+
+    names: Names
+    found: FoundUrl
+    dropped: str
+
+
+class CrawlRules:
+    """See :mod:`lcc.roles.spider.crawl_rules`.
+
+    :param names: of URLs.
+    :param filters: of links.
+    """
+
+    def __init__(self, crawl: Crawl, names: UrlNames, filters: FilterChain) -> None:
+        self.crawl = crawl
+        self._names = names
+        self._filters = filters
+        self._seen: OrderedDict[tuple[str, int, bool], Named] = OrderedDict()
+        self._known: OrderedDict[bytes, None] = OrderedDict()
+
+    @property
+    def follows(self) -> bool:
+        """Its URLs are told."""
+        return self.crawl.state is CrawlState.ACTIVE
+
+    @property
+    def reads(self) -> bool:
+        """The links of its pages are read."""
+        return self.crawl.state is not CrawlState.REMOVING
+
+    def page(self, row: CachedUrl) -> FoundUrl | None:
+        """The page of a row of the cache, as the frontier has it; None: it cannot be one of this crawl."""
+        settings = self.crawl.settings
+        if settings.pid and row.pid != settings.pid:
+            return None
+        named = self.link(row.curl.partition("#")[0], 0, nofollow=False)
+        return None if named.dropped == SCOPE and not settings.pid else named.found
+
+    def link(self, url: str, depth: int, *, nofollow: bool) -> Named:
+        """A link, and the verdict of the filters that need no facts.
+
+        :param url: normal, without fragment.
+        :param depth: links from a start.
+        """
+        seen = self._seen.get((url, depth, nofollow))
+        if seen is not None:
+            return seen
+        names = self._names.names(url)
+        refusal = self._filters.screen(Candidate(names, depth, "", nofollow))
+        dropped = "" if refusal is None else refusal.filter
+        roots = self.crawl.settings.roots
+        if roots and not url.startswith(roots):
+            dropped = SCOPE
+        named = Named(names, found_url(names.curl, names.furl), dropped)
+        self._seen[url, depth, nofollow] = named
+        if len(self._seen) > _SEEN_MAX:
+            self._seen.popitem(last=False)
+        return named
+
+    def judge(self, candidate: Candidate, facts: Facts) -> str:
+        """The filter that drops a candidate, among those that need facts; empty: it passes."""
+        refusal = self._filters.judge(candidate, facts)
+        return "" if refusal is None else refusal.filter
+
+    def is_known(self, key: bytes) -> bool:
+        """Whether the frontier has a URL, as far as it was noted lately."""
+        return key in self._known
+
+    def note_known(self, key: bytes) -> None:
+        """The frontier has this URL, or gets it with the batch at hand."""
+        self._known[key] = None
+        if len(self._known) > _KNOWN_MAX:
+            self._known.popitem(last=False)
+
+    def host_facts(self, root: str, robots: SiteRobots) -> HostFacts:
+        """What the filters are told of a host.
+
+        :param root: ``scheme://host[:port]/``.
+        """
+        return HostFacts(host_of_root(root) in self.crawl.excluded, robots.allow, robots.rules)
+
+    def starts(self, urls: Iterable[str]) -> Iterator[tuple[str, FoundUrl | str]]:
+        """Start URLs, each as the frontier has it, or the filter that drops it.
+
+        :param urls: normal, without fragments.
+        """
+        for url in urls:
+            named = self.link(url, 0, nofollow=False)
+            facts = Facts(False, self.host_facts(named.found.root, SiteRobots(named.found.root)), {})
+            dropped = named.dropped or self.judge(Candidate(named.names, 0), facts)
+            yield url, dropped or named.found
+
+
+def build_rules(crawl: Crawl, filters: tuple[str, ...], common: FilterRules) -> CrawlRules:
+    """A crawl's rules.
+
+    :param filters: names, in order.
+    :param common: what the filters of all crawls go by.
+    :raises ConfigError: its settings make no sense.
+    """
+    settings = crawl.settings
+    resolver = read_host_resolver(settings.host_resolver) if settings.host_resolver else None
+    names = UrlNames(settings.names, resolver)
+    rules = attrs.evolve(common, scope=settings.restrict_to, depth_max=settings.depth_max)
+    return CrawlRules(crawl, names, FilterChain(rules, filters))

@@ -1,0 +1,327 @@
+"""The spider: follows the links of cached pages (seed 004), and fetches nothing itself.
+
+*Owns* the frontier of its crawls (:class:`lcc.interfaces.IFrontier`), together with other spiders, each with the
+hosts of its buckets; and the files of its stores.  Nothing else: pages come from ``lcc-cu`` like to any content user,
+and links go to a UNS as hints.  So politeness, hours, quotas and guards are those of the LCC.
+
+*Strategy.*  Three loops, which meet in the frontier only.
+
+* The follower (:mod:`lcc.roles.spider.follower`) reads pages by the change token, has their links extracted in other
+  processes, judges them (:mod:`lcc.roles.spider.reading`), and commits token, rows, counts and the places of the
+  stores in one transaction.
+* The teller (:mod:`lcc.roles.spider.teller`) tells a window of each host's URLs, in the order of the crawl.
+* The asker (:mod:`lcc.roles.spider.answers`) asks what became of URLs that were told some time ago.
+
+Each works off what is there, and begins anew every second, or when another has left something for it.  Whoever is
+slow holds up the one before it: packages are read as they are worked off, and a window that is full takes no more.
+
+*Failures.*
+
+* Killed at any moment: pages whose batch was not committed come again, as the token says; stores take back what they
+  wrote behind their places.  URLs that were marked as told and never were are lost, as the cache answers, and told
+  again.  A set that is told twice is applied once, and hints may be repeated anyway.
+* The database, the UNS or ``lcc-cu`` is unreachable: the loop that needs it waits, and begins where it was.
+* Another spider has taken over its buckets, as it was silent for too long: it claims the frontier anew.
+* A page that no extractor can read: it has no links, and is counted.
+* The changes since the token are not known any longer (a backup was put back): all pages are read once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.client.blocking import CacheError
+from lcc.client.cache import CacheClient
+from lcc.config import SpiderConfig
+from lcc.errors import Busy, StoreUnavailable
+from lcc.interfaces import IFrontier
+from lcc.model.crawls import BUCKETS, SpiderClaim
+from lcc.roles.background import Background
+from lcc.roles.spider.answers import Answers
+from lcc.roles.spider.counters import Counters
+from lcc.roles.spider.crawl_list import CrawlList
+from lcc.roles.spider.follower import Extractor, Follower, Keeper
+from lcc.roles.spider.reading import Reading
+from lcc.roles.spider.shares import Shares
+from lcc.roles.spider.sites import Sites
+from lcc.roles.spider.teller import Teller
+
+_log = Logger()
+
+TICK_SECONDS = 1.0
+RETRY_SECONDS = 5.0
+_LOG_SECONDS = 60.0
+
+
+class _Loop:
+    """Does one thing again and again: when it is woken, each second, and again at once if it was woken meanwhile.
+
+    :param work: does all that there is to do.
+    :param failed: called with its failure; gives how many seconds it rests then.
+    """
+
+    def __init__(
+        self, clock: IReactorTime, work: Callable[[], Awaitable[None]], failed: Callable[[Failure], float]
+    ) -> None:
+        self._clock = clock
+        self._do = work
+        self._failed_with = failed
+        self._background = Background("", ended=self._ended, failed=self._failed)
+        self._again = False
+        self._stopped = True
+        self._rests_until = 0.0
+
+    def start(self) -> None:
+        self._stopped = False
+        self._rests_until = 0.0
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        if self._stopped or self._clock.seconds() < self._rests_until:
+            return
+        if self._background.busy:
+            self._again = True
+        else:
+            self._again = False
+            self._background.begin(self._run())
+
+    def stop(self) -> None:
+        """End it; :meth:`start` lets it be woken again."""
+        self._stopped = True
+        self._again = False
+        self._background.cancel()
+
+    @property
+    def busy(self) -> bool:
+        """It does something."""
+        return self._background.busy
+
+    async def _run(self) -> None:
+        await self._do()
+
+    def _failed(self, failure: Failure) -> None:
+        self._again = False
+        if not failure.check(CancelledError) or not self._stopped:
+            self._rests_until = self._clock.seconds() + self._failed_with(failure)
+
+    def _ended(self) -> None:
+        if self._again:
+            self.wake()
+
+
+class Spider:
+    """The engine.  See :mod:`lcc.roles.spider.engine`.
+
+    :param now: the wall clock, seconds since 1970.
+    :ivar claimed: called with each claim of the frontier, to make the link to the UNS.
+    :ivar needed: called while there are crawls whose pages are read.
+    :ivar run_number: of its claim; 0: it has none (yet).
+    :ivar trouble: what it waits for, for people; empty: nothing.
+    :ivar paused_since: when an operator has paused it; None: it is not paused.
+    """
+
+    def __init__(
+        self,
+        settings: SpiderConfig,
+        frontier: IFrontier,
+        client: CacheClient,
+        extractor: Extractor,
+        keeper: Keeper,
+        clock: IReactorTime,
+        now: Callable[[], float],
+    ) -> None:
+        self.settings = settings
+        self.frontier = frontier
+        self.clock = clock
+        self.now = now
+        self.claimed: Callable[[SpiderClaim], None] = lambda claim: None
+        self.needed: Callable[[], None] = lambda: None
+        self.counters = Counters()
+        self.run_number = 0
+        self.troubles: dict[str, str] = {}
+        self.paused_since: float | None = None
+        self.crawls = CrawlList(settings, frontier, now, self.counters, self._crawls_changed)
+        self.sites = Sites(client, clock)
+        self.shares = Shares(frontier, clock, settings.lease, self._giving_hosts)
+        reading = Reading(frontier, self.sites, self.counters)
+        self.follower = Follower(
+            settings,
+            frontier,
+            client,
+            extractor,
+            keeper,
+            reading,
+            self.shares,
+            self.crawls.reading,
+            clock,
+            now,
+            self._committed,
+        )
+        self.answers = Answers(
+            frontier, client, now, settings.told_wait, settings.window, self.follower.note_unread, self.counters
+        )
+        self._caught_up: set[int] = set()
+        """Crawls whose providers were read."""
+        self.teller = Teller(
+            frontier, self.sites, clock, now, self.counters, settings.hosts_per_hour, self.answers.already_cached
+        )
+        self._quiet_until: dict[str, float] = {}
+        self._stopped = False
+        self._claiming = self._loop("claim the frontier", self._claim)
+        self._managing = self._loop("carry out orders", self._manage)
+        self._following = self._loop("read pages", self._follow)
+        self._telling = self._loop("tell URLs", self._tell)
+        self._asking = self._loop("ask what became of URLs", self._ask)
+        self._loops = (self._managing, self._following, self._telling, self._asking)
+        self._ticking = LoopingCall(self._tick)
+        self._ticking.clock = clock
+
+    def _loop(self, what: str, work: Callable[[], Awaitable[None]]) -> _Loop:
+        async def do() -> None:
+            await work()
+            self.troubles.pop(what, None)
+
+        return _Loop(self.clock, do, lambda failure: self._failed(what, failure))
+
+    # For the service and the console.
+
+    def start(self) -> None:
+        """Claim the frontier, and begin."""
+        self._claiming.start()
+        self._ticking.start(TICK_SECONDS)
+
+    def stop(self) -> Deferred[Any]:
+        """Begin nothing any more, and let others have its hosts.  Fires when that is done, or cannot be."""
+        self._stopped = True
+        if self._ticking.running:
+            self._ticking.stop()
+        for loop in (self._claiming, *self._loops):
+            loop.stop()
+        if not self.run_number:
+            return Deferred.fromCoroutine(_nothing())
+        return self.frontier.end().addErrback(lambda failure: failure.trap(StoreUnavailable, Busy) and None)
+
+    def pause(self) -> None:
+        """Tell nothing new; pages that come are read."""
+        if self.paused_since is None:
+            self.paused_since = self.now()
+
+    def resume(self) -> None:
+        """Tell again."""
+        self.paused_since = None
+        self._telling.wake()
+
+    @property
+    def trouble(self) -> str:
+        """What it waits for, for people; empty: nothing."""
+        return "; ".join(dict.fromkeys(self.troubles.values()))
+
+    # The loops.
+
+    def _tick(self) -> None:
+        if not self.run_number:
+            self._claiming.wake()
+            return
+        for loop in self._loops:
+            loop.wake()
+
+    async def _claim(self) -> None:
+        claim = await self.frontier.claim(self.settings.name)
+        self.shares.begin(claim.run)
+        self.answers.notifier, self.answers.epoch = f"spider/{self.settings.name}", claim.epoch
+        self.run_number = claim.run
+        _log.info("Spider run {run}", run=claim.run)
+        for loop in self._loops:
+            loop.start()
+        self.claimed(claim)
+
+    async def _manage(self) -> None:
+        await self.shares.look()
+        await self.crawls.update()
+        if self.crawls.any:
+            self.needed()
+        while self.crawls.removing and await self.frontier.remove_page():
+            pass
+
+    async def _follow(self) -> None:
+        if not self.shares.tokens or not self.crawls.any:
+            return
+        await self._catch_up()
+        await self.follower.follow()
+        self._following.wake()
+
+    async def _catch_up(self) -> None:
+        """Read what the cache has of the providers whose crawls complete them: one spider does, once."""
+        for rules in self.crawls.reading():
+            crawl = rules.crawl
+            if not crawl.settings.pid or crawl.id in self._caught_up or crawl.id % BUCKETS not in self.shares.tokens:
+                continue
+            if await self.follower.read_provider(rules):
+                self._caught_up.add(crawl.id)
+            else:
+                self._following.wake()
+
+    async def _tell(self) -> None:
+        if self.paused_since is None:
+            await self.teller.tell(self.crawls.telling(), self.shares.tokens.keys())
+
+    async def _ask(self) -> None:
+        answers, self.teller.answers = self.teller.answers, []
+        if answers:
+            await self.frontier.answer(answers, [], int(self.now()))
+        await self.answers.ask(self.crawls.reading(), self.shares.tokens.keys())
+        await self.follower.read_unread()
+
+    # What they say to each other.
+
+    def _committed(self) -> None:
+        self._telling.wake()
+
+    def _crawls_changed(self) -> None:
+        self._following.wake()
+        self._telling.wake()
+
+    def _giving_hosts(self) -> None:
+        """Buckets are given away: nothing that is being read or told is of this spider any longer."""
+        for loop in (self._following, self._telling, self._asking):
+            loop.stop()
+            loop.start()
+
+    def _failed(self, what: str, failure: Failure) -> float:
+        error = failure.value
+        if isinstance(error, Busy):
+            _log.warn("Another spider has taken over the hosts of this one: {error}", error=str(error))
+            self.run_number = 0
+            for loop in self._loops:
+                loop.stop()
+            return 0.0
+        if isinstance(error, (StoreUnavailable, CacheError)):
+            self.troubles[what] = str(error)
+            if self._may_log(str(error)):
+                _log.warn("Cannot {what}, retrying: {error}", what=what, error=str(error))
+            return 1.0 if isinstance(error, StoreUnavailable) else RETRY_SECONDS
+        if not failure.check(CancelledError):
+            self.troubles[what] = f"{type(error).__name__}: {error}"
+            if self._may_log(what):
+                _log.failure("Cannot {what}", failure=failure, what=what)
+            return RETRY_SECONDS
+        return 0.0
+
+    def _may_log(self, what: str) -> bool:
+        """At most once a minute."""
+        if self.clock.seconds() < self._quiet_until.get(what, 0.0):
+            return False
+        self._quiet_until = {text: until for text, until in self._quiet_until.items() if until > self.clock.seconds()}
+        self._quiet_until[what] = self.clock.seconds() + _LOG_SECONDS
+        return True
+
+
+async def _nothing() -> None:
+    pass

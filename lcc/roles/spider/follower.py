@@ -1,0 +1,247 @@
+"""Follows the changes of the cache: pages come as a stream, their links go to the frontier.
+
+Buckets with one token are read together; after a while these are all.  Where several groups are caught up, they go on
+from the token that was read first: what comes twice counts once.
+
+While the links of a batch are extracted, in other processes, the batch before is judged and committed.  The token
+goes with the last batch of a package.  Content is held for two batches at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from lcc.client.blocking import StartAgain
+from lcc.client.cache import CacheClient
+from lcc.client.packages import PageStream
+from lcc.config import SpiderConfig
+from lcc.interfaces import IFrontier
+from lcc.model.crawls import BUCKETS, FrontierBatch
+from lcc.model.links import Page, PageLinks
+from lcc.roles.spider.crawl_rules import CrawlRules
+from lcc.roles.spider.reading import Chosen, Reading
+from lcc.roles.spider.shares import Shares
+
+_log = Logger()
+
+NOW, BEGINNING = "now", "0"
+"""In place of a token."""
+_WAIT_SECONDS = 60
+_CAUGHT_UP_SECONDS = 1.0
+"""A page that was cached so long ago, and has not come while the changes were waited for, does not come."""
+_KEYS_AT_ONCE = 50
+_UNREAD_MAX = 10_000
+_ROW_BYTES = 1000
+"""What a page counts besides its content."""
+
+
+class Extractor(Protocol):
+    """Extracts links."""
+
+    def extract(self, pages: Sequence[Page]) -> Deferred[list[PageLinks]]:
+        """The links of pages, in their order."""
+
+
+class Keeper(Protocol):
+    """Keeps pages."""
+
+    def keep(self, pages: Sequence[tuple[Page, PageLinks]]) -> Deferred[Mapping[str, str]]:
+        """Where each store stands, once it has these."""
+
+
+class Follower:
+    """See :mod:`lcc.roles.spider.follower`.
+
+    :param crawls: those whose pages are read.
+    :param committed: called when a batch is.
+    :ivar is_caught_up: it waits for the next change.
+    """
+
+    def __init__(
+        self,
+        settings: SpiderConfig,
+        frontier: IFrontier,
+        client: CacheClient,
+        extractor: Extractor,
+        keeper: Keeper,
+        reading: Reading,
+        shares: Shares,
+        crawls: Callable[[], Iterable[CrawlRules]],
+        clock: IReactorTime,
+        now: Callable[[], float],
+        committed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.is_caught_up = False
+        self._settings = settings
+        self._frontier = frontier
+        self._client = client
+        self._extractor = extractor
+        self._keeper = keeper
+        self._reading = reading
+        self._shares = shares
+        self._crawls = crawls
+        self._clock = clock
+        self._now = now
+        self._committed = committed
+        self._unread: dict[str, float] = {}
+        self._lock = DeferredLock()
+        self._all_read = False
+
+    async def follow(self) -> None:
+        """Read the next package of each group of buckets.
+
+        :raises CacheError: ``lcc-cu`` cannot be asked.
+        """
+        groups: dict[str, list[int]] = {}
+        for bucket, token in self._shares.tokens.items():
+            groups.setdefault(token, []).append(bucket)
+        wait = _WAIT_SECONDS if self._all_read and len(groups) == 1 and "" not in groups else 0
+        self._all_read = bool(groups)
+        joined = ""
+        for token, buckets in groups.items():
+            count, after = await self._read(token, buckets, wait)
+            if count:
+                self._all_read = False
+            else:
+                # Whatever was read after this one stands at a later change.
+                joined = joined or after
+                after = joined
+            self._shares.tokens.update({bucket: after for bucket in buckets if bucket in self._shares.tokens})
+
+    async def read_provider(self, rules: CrawlRules) -> bool:
+        """Read more of what the cache has of the provider that a crawl completes; True: that was all.
+
+        :raises CacheError: ``lcc-cu`` cannot be asked.
+        """
+        name = f"crawl {rules.crawl.id}"
+        place = (await self._frontier.places()).get(name, BEGINNING)
+        try:
+            stream = await self._client.packages(
+                place, provider=rules.crawl.settings.pid, limit=self._settings.pages_at_once, **self._content
+            )
+        except StartAgain:
+            stream = await self._client.packages(
+                BEGINNING, provider=rules.crawl.settings.pid, limit=self._settings.pages_at_once, **self._content
+            )
+        return not await self._process(stream, [rules], dict, lambda: {name: stream.token or place})
+
+    def note_unread(self, keys: Sequence[str]) -> None:
+        """The cache has these, and they were not read: unless they come with the changes, they are read on their
+        own.
+
+        :param keys: of ``lcc-cu``, hexadecimal.
+        """
+        for key in keys[: _UNREAD_MAX - len(self._unread)]:
+            self._unread.setdefault(key, self._clock.seconds())
+
+    async def read_unread(self) -> None:
+        """Read pages that no change brings.
+
+        :raises CacheError: ``lcc-cu`` cannot be asked.
+        """
+        before = self._clock.seconds() - _CAUGHT_UP_SECONDS
+        while self.is_caught_up:
+            keys = [key for key, noted in self._unread.items() if noted <= before][:_KEYS_AT_ONCE]
+            if not keys:
+                return
+            stream = await self._client.packages(None, key=keys, **self._content)
+            await self._process(stream, list(self._crawls()), dict, dict)
+            for key in keys:
+                self._unread.pop(key, None)
+
+    @property
+    def _content(self) -> dict[str, Any]:
+        return {"content_bytes_max": self._settings.page_bytes}
+
+    async def _read(self, token: str, buckets: Sequence[int], wait: int) -> tuple[int, str]:
+        """Read a package; gives the number of pages, and the next token."""
+        selected: dict[str, Any] = {}
+        if len(buckets) < BUCKETS:
+            selected["buckets"] = [str(bucket) for bucket in sorted(buckets)]
+        try:
+            self.is_caught_up = bool(wait)
+            stream = await self._client.packages(
+                token or NOW, wait=wait, limit=self._settings.pages_at_once, **selected, **self._content
+            )
+        except StartAgain as error:
+            _log.warn(
+                "The changes of the cache since the last ones are not known: reading all again: {error}", error=error
+            )
+            return 1, BEGINNING
+        finally:
+            self.is_caught_up = False
+        count = await self._process(
+            stream, list(self._crawls()), lambda: dict.fromkeys(buckets, stream.token or token), dict
+        )
+        after = stream.token or token
+        if not count and after != token:
+            await self._frontier.commit(FrontierBatch(tokens=dict.fromkeys(buckets, after)), int(self._now()))
+        return count, after
+
+    async def _process(
+        self,
+        stream: PageStream,
+        crawls: Sequence[CrawlRules],
+        tokens: Callable[[], Mapping[int, str]],
+        places: Callable[[], Mapping[str, str]],
+    ) -> int:
+        """Read the pages of a stream; gives their number.
+
+        :param tokens, places: saved with the last batch.
+        """
+        count = 0
+        waiting: tuple[Chosen, Deferred[list[PageLinks]]] | None = None
+        try:
+            async for pages in self._batches(stream):
+                count += len(pages)
+                chosen = await self._reading.choose(crawls, pages)
+                before, waiting = waiting, (chosen, self._extractor.extract(chosen.pages))
+                if before is not None:
+                    await self._commit(*before, {}, {})
+            last, waiting = waiting, None
+            if last is not None:
+                await self._commit(*last, tokens(), places())
+        finally:
+            stream.close()
+            if waiting is not None:
+                waiting[1].addErrback(lambda _: None)
+                waiting[1].cancel()
+        return count
+
+    async def _batches(self, stream: PageStream) -> AsyncIterator[list[Page]]:
+        batch: list[Page] = []
+        size = 0
+        async for page in stream:
+            batch.append(page)
+            size += _ROW_BYTES + len(page.content)
+            if size >= self._settings.batch_bytes // 2:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    async def _commit(
+        self,
+        chosen: Chosen,
+        extracted: Deferred[list[PageLinks]],
+        tokens: Mapping[int, str],
+        places: Mapping[str, str],
+    ) -> None:
+        links = await extracted
+        await self._lock.acquire()
+        try:
+            kept = await self._keeper.keep(list(zip(chosen.pages, links, strict=True))) if chosen.pages else {}
+            batch = await self._reading.batch(chosen, links, tokens, {**kept, **places})
+            now = int(self._now())
+            if chosen.gone:
+                await self._frontier.answer(chosen.gone, [], now)
+            if batch.pages or chosen.pages or tokens or places:
+                await self._frontier.commit(batch, now)
+        finally:
+            self._lock.release()
+        self._committed()

@@ -1,0 +1,99 @@
+"""Metrics of a spider, and whether it can do its work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from zope.interface import implementer
+
+from lcc.interfaces import IRoleMetrics
+from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.roles.spider.engine import Spider
+from lcc.storage.database.metrics import DatabaseCounts
+from lcc.storage.database.probe import DatabaseProbe
+
+RUN = gauge("lcc_spider_run", "Run number of the spider; 0: it has not claimed the frontier yet")
+CRAWLS = gauge("lcc_spider_crawls", "Crawls: followed, paused", "state")
+BUCKETS = gauge("lcc_spider_buckets", "Parts of the hosts, of 64, that are this spider's")
+SPIDERS = gauge("lcc_spider_spiders", "Spiders that share the hosts, as this one sees it")
+CONNECTED = gauge("lcc_spider_uns_connected", "1: connected to the UNS")
+CAUGHT_UP = gauge("lcc_spider_caught_up", "1: all changes of the cache are read")
+SETS_WAITING = gauge("lcc_spider_sets_waiting", "Sets that the UNS has not answered")
+PAGES = counter("lcc_spider_pages", "Pages read from the cache, of crawls or not")
+READ = counter("lcc_spider_pages_followed", "Pages whose links were followed, for each crawl")
+UNREAD = counter("lcc_spider_pages_failed", "Pages whose links could not be extracted")
+MISSING = counter("lcc_spider_pages_missing", "Pages whose content the cache could not give")
+LINKS = counter("lcc_spider_links", "Links of pages of crawls")
+FOLLOWED = counter("lcc_spider_links_followed", "Links that passed the filters")
+DROPPED = counter("lcc_spider_links_dropped", "Links that a filter has dropped", "filter")
+TOLD = counter("lcc_spider_urls_told", "URLs told to the UNS")
+REFUSED = counter("lcc_spider_urls_refused", "URLs that the UNS has refused")
+ASKED = counter("lcc_spider_urls_asked", "URLs of which the cache was asked what became of them")
+ANSWERED = counter("lcc_spider_urls_answered", "Of these, with an answer: unchanged, failed, gone …", "verdict")
+SITES = counter("lcc_spider_sites", "Hosts that became watched providers")
+ORDERS = counter("lcc_spider_orders", "Orders of commands and the HTTP interface carried out")
+PAUSED = gauge("lcc_spider_paused", "1: paused by an operator, tells nothing")
+
+
+@implementer(IRoleMetrics)
+class SpiderMetrics:
+    """Metrics and conditions of a spider.
+
+    :param database: what is counted of its database.
+    """
+
+    def __init__(self, engine: Spider, database: DatabaseCounts, probe: DatabaseProbe) -> None:
+        self._engine = engine
+        self._database = database
+        self._probe = probe
+        self.background: Sequence[Any] = (probe,)
+
+    def readings(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+        engine, counts, link = self._engine, self._engine.counters, self._engine.teller.link
+        followed = sum(1 for _ in engine.crawls.telling())
+        yield RUN(engine.run_number)
+        yield CRAWLS.by({"followed": followed, "paused": sum(1 for _ in engine.crawls.reading()) - followed})
+        yield BUCKETS(len(engine.shares.tokens))
+        yield SPIDERS(engine.shares.spiders)
+        yield CONNECTED(link is not None and link.connected)
+        yield CAUGHT_UP(engine.follower.is_caught_up)
+        yield SETS_WAITING(0 if link is None else link.waiting_count)
+        yield PAGES(counts.pages)
+        yield READ(counts.read)
+        yield UNREAD(counts.unread)
+        yield MISSING(counts.missing)
+        yield LINKS(counts.links)
+        yield FOLLOWED(counts.followed)
+        yield DROPPED.by(dict(counts.dropped))
+        yield TOLD(counts.told)
+        yield REFUSED(counts.refused)
+        yield ASKED(counts.asked)
+        yield ANSWERED.by(dict(counts.answered))
+        yield SITES(counts.sites)
+        yield ORDERS(counts.orders)
+        yield PAUSED(engine.paused_since is not None)
+        yield from self._database.readings("spider")
+
+    def conditions(self) -> Iterator[Condition]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+        engine = self._engine
+        yield self._probe.condition()
+        yield Condition(
+            "notifying",
+            self._uns_fault(),
+            "start the UNS (twistd lcc-uns), and see [spider] connect and [uns] listen_notifiers",
+        )
+        yield Condition("reading", engine.troubles.get("read pages", ""), "see [spider] cache, and the log of lcc-cu")
+        yield Condition(
+            "not-paused",
+            "" if engine.paused_since is None else "paused by an operator: it tells nothing",
+            "resume() at its console (lcc-admin console spider)",
+        )
+
+    def _uns_fault(self) -> str:
+        link = self._engine.teller.link
+        if link is None or not self._engine.settings.connect:
+            return ""
+        return "" if link.connected else "cannot reach the UNS's port of notifiers"

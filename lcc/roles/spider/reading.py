@@ -1,0 +1,209 @@
+"""From pages and their links to what is saved of them: one batch of the frontier."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import attrs
+
+from lcc.interfaces import IFrontier
+from lcc.model.candidates import Candidate, Facts, HostFacts
+from lcc.model.crawls import FoundUrl, FrontierBatch, KnownUrl, ReadPage, Trap, UrlAnswer, UrlState, Verdict
+from lcc.model.links import Page, PageLinks
+from lcc.roles.spider.counters import Counters
+from lcc.roles.spider.crawl_rules import CrawlRules, Named
+from lcc.roles.spider.sites import Sites
+from lcc.spider.filters.traps import copies_key, trap_keys
+
+VISITED = "visited"
+"""What counts the links to URLs that the frontier has: none of them is told again."""
+_CACHED = "cached"
+
+
+class _Mine(NamedTuple):
+    """A page of a crawl.
+
+    :ivar at: its place among the pages that were chosen.
+    :ivar depth: links from a start.
+    """
+
+    at: int
+    url: FoundUrl
+    depth: int
+
+
+@attrs.frozen
+class Chosen:
+    """Of some pages, those whose links are to be followed.
+
+    :ivar pages: in the order of their changes.
+    :ivar crawls: whose they are.
+    :ivar gone: pages of crawls that are not cached any longer.
+    """
+
+    pages: list[Page]
+    crawls: list[tuple[CrawlRules, list[_Mine]]]
+    gone: list[UrlAnswer]
+
+
+@attrs.define
+class _Sums:
+    """What is added to the frontier's counts."""
+
+    counts: Counter[tuple[int, str]] = attrs.field(factory=Counter)
+    traps: Counter[Trap] = attrs.field(factory=Counter)
+
+
+class Reading:
+    """Chooses pages, and judges their links, for each crawl.
+
+    :param sites: what is known of robots.txt.
+    """
+
+    def __init__(self, frontier: IFrontier, sites: Sites, counters: Counters) -> None:
+        self._frontier = frontier
+        self._sites = sites
+        self._counters = counters
+
+    async def choose(self, crawls: Iterable[CrawlRules], pages: Sequence[Page]) -> Chosen:
+        """The pages of crawls that are new, or have changed since they were read.
+
+        :param pages: in the order of their changes.
+        """
+        self._counters.pages += len(pages)
+        self._counters.missing += sum(bool(page.missing) for page in pages)
+        chosen = Chosen([], [], [])
+        places: dict[int, int] = {}
+        for rules in crawls:
+            named = [(page, url) for page in pages if (url := rules.page(page.row)) is not None]
+            known = await self._known(rules, {url.key for _, url in named})
+            mine = []
+            for page, url in named:
+                row = known.get(url.key)
+                if page.row.state != _CACHED:
+                    if row is not None and row.state not in (UrlState.WAITING, UrlState.GONE):
+                        chosen.gone.append(UrlAnswer(rules.crawl.id, url.key, Verdict.GONE))
+                elif _is_news(rules, page, row):
+                    at = places.setdefault(id(page), len(places))
+                    if at == len(chosen.pages):
+                        chosen.pages.append(page)
+                    mine.append(_Mine(at, url, 0 if row is None else row.depth))
+            if mine:
+                chosen.crawls.append((rules, mine))
+        return chosen
+
+    async def batch(
+        self, chosen: Chosen, links: Sequence[PageLinks], tokens: Mapping[int, str], places: Mapping[str, str]
+    ) -> FrontierBatch:
+        """What is saved of pages.
+
+        :param links: of the pages that were chosen.
+        :param tokens: by bucket, where to read on behind them.
+        :param places: by name, where stores stand behind them.
+        """
+        sums = _Sums()
+        pages: list[ReadPage] = []
+        for rules, mine in chosen.crawls:
+            pages += await self._follow(rules, [(each, chosen.pages[each.at], links[each.at]) for each in mine], sums)
+        self._counters.read += len(pages)
+        self._counters.unread += sum(each.failed for each in links)
+        return FrontierBatch(pages, tokens, places, sums.counts, sums.traps)
+
+    async def _follow(
+        self, rules: CrawlRules, mine: Sequence[tuple[_Mine, Page, PageLinks]], sums: _Sums
+    ) -> list[ReadPage]:
+        crawl = rules.crawl.id
+        contents = [_copies(crawl, each.url.root, page) for each, page, _ in mine]
+        asked = {content for content in contents if content is not None}
+        copies = Counter(await self._frontier.trap_counts(asked) if asked else {})
+        candidates = []
+        for (each, page, links), content in zip(mine, contents, strict=True):
+            count = 0 if content is None else copies[content]
+            candidates.append(self._candidates(rules, page.row.curl, each.depth + 1, links, count, sums))
+            if content is not None:
+                copies[content] += 1
+                sums.traps[content] += 1
+        judge = await self._judge(rules, [each for found in candidates for each in found], sums)
+        read = []
+        for (each, page, _), found in zip(mine, candidates, strict=True):
+            passed = {named.found.key: named.found for named, candidate in found if judge(named, candidate)}
+            self._counters.followed += len(passed)
+            read.append(ReadPage(crawl, each.url, page.row.change, page.row.md5, list(passed.values())))
+        return read
+
+    def _candidates(
+        self, rules: CrawlRules, page: str, depth: int, links: PageLinks, copies: int, sums: _Sums
+    ) -> list[tuple[Named, Candidate]]:
+        """The links of a page that pass the filters that need no facts."""
+        found = []
+        self._counters.links += len(links.links)
+        for link in links.links:
+            nofollow = links.nofollow or link.nofollow
+            named = rules.link(link.url, depth, nofollow=nofollow)
+            if named.dropped:
+                self._drop(rules, named.dropped, sums)
+            else:
+                found.append((named, Candidate(named.names, depth, page, nofollow, copies)))
+        return found
+
+    async def _judge(
+        self, rules: CrawlRules, candidates: Sequence[tuple[Named, Candidate]], sums: _Sums
+    ) -> Callable[[Named, Candidate], bool]:
+        """Judges candidates in their order, with what the frontier knows of them: whether they pass.
+
+        What is known already passes: it counts as one more link to it."""
+        crawl = rules.crawl.id
+        unsure = {named.found.key for named, _ in candidates if not rules.is_known(named.found.key)}
+        for key in await self._known(rules, unsure):
+            rules.note_known(key)
+        new = {named.found.key: named for named, _ in candidates if not rules.is_known(named.found.key)}
+        trap_keys_of = {key: [each.key for each in trap_keys(named.names.curl)] for key, named in new.items()}
+        asked = {Trap(crawl, named.found.root, each) for key, named in new.items() for each in trap_keys_of[key]}
+        traps: dict[str, dict[bytes, int]] = {}
+        for trap, count in (await self._frontier.trap_counts(asked) if asked else {}).items():
+            traps.setdefault(trap.root, {})[trap.key] = count
+        hosts: dict[str, HostFacts] = {}
+
+        def judge(named: Named, candidate: Candidate) -> bool:
+            key, root = named.found.key, named.found.root
+            if rules.is_known(key):
+                self._drop(rules, VISITED, sums)
+                return True
+            if root not in hosts:
+                hosts[root] = rules.host_facts(root, self._sites.said(root))
+            dropped = rules.judge(candidate, Facts(False, hosts[root], traps.setdefault(root, {})))
+            if dropped:
+                self._drop(rules, dropped, sums)
+                return False
+            rules.note_known(key)
+            for each in trap_keys_of.get(key, ()):
+                traps[root][each] = traps[root].get(each, 0) + 1
+                sums.traps[Trap(crawl, root, each)] += 1
+            return True
+
+        return judge
+
+    def _drop(self, rules: CrawlRules, name: str, sums: _Sums) -> None:
+        self._counters.dropped[name] += 1
+        sums.counts[rules.crawl.id, name] += 1
+
+    async def _known(self, rules: CrawlRules, keys: Collection[bytes]) -> dict[bytes, KnownUrl]:
+        return await self._frontier.known(rules.crawl.id, keys) if keys else {}
+
+
+def _is_news(rules: CrawlRules, page: Page, row: KnownUrl | None) -> bool:
+    """Whether a page that is cached is to be read.  What cannot be had now is asked for again; what nobody has linked
+    to is no page of a crawl, unless it completes what its provider has told."""
+    if page.missing or not page.row.md5:
+        return False
+    if row is None:
+        return bool(rules.crawl.settings.pid)
+    return page.row.change > row.change
+
+
+def _copies(crawl: int, root: str, page: Page) -> Trap | None:
+    """What counts the pages of a host with this content; None: they are not counted."""
+    key = copies_key(page.row.curl, page.row.md5)
+    return None if key is None else Trap(crawl, root, key)

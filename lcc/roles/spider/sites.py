@@ -1,0 +1,87 @@
+"""What robots.txt of hosts allow, as the scheduler knows it: asked of ``lcc-cu``, and kept for a while.
+
+Links are hints, so robots.txt binds them: nothing of a host is told before its rules are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from twisted.internet.interfaces import IReactorTime
+
+from lcc.client.cache import CacheClient
+from lcc.domain.robots_rules import ALL, NONE, is_allowed
+from lcc.model.states import SiteRobots
+
+KEPT_SECONDS = 600.0
+UNKNOWN_SECONDS = 2.0
+"""How long an unknown robots.txt is not asked for again; the scheduler polls it meanwhile."""
+FORBIDDEN_SECONDS = 60.0
+"""The same where it cannot be read, so that nothing may be fetched for now."""
+_CHARS_MAX = 32 << 20
+_ASKED_MAX = 1000
+
+
+class Sites:
+    """See :mod:`lcc.roles.spider.sites`."""
+
+    def __init__(self, client: CacheClient, clock: IReactorTime) -> None:
+        self._client = client
+        self._clock = clock
+        self._known: dict[str, tuple[SiteRobots, float]] = {}
+        """By root: what was answered last, and until when that is good; those that were asked for last come last."""
+        self._chars = 0
+
+    async def ask(self, roots: Collection[str]) -> None:
+        """Find out about these hosts, unless that is known.
+
+        :param roots: ``scheme://host[:port]/``.
+        :raises CacheError: ``lcc-cu`` cannot be asked.
+        """
+        now = self._clock.seconds()
+        new = [root for root in roots if _has_robots(root) and self._known.get(root, (None, 0.0))[1] <= now]
+        for start in range(0, len(new), _ASKED_MAX):
+            for root, robots in zip(
+                new[start : start + _ASKED_MAX],
+                await self._client.robots(new[start : start + _ASKED_MAX]),
+                strict=True,
+            ):
+                self._keep(root, robots)
+
+    def said(self, root: str) -> SiteRobots:
+        """What is known of a host; it may be nothing."""
+        known = self._known.get(root)
+        return SiteRobots(root, "" if _has_robots(root) else ALL) if known is None else known[0]
+
+    def may_tell(self, root: str) -> bool:
+        """Whether URLs of a host may be told now, those that its robots.txt allows."""
+        return self.said(root).allow not in ("", NONE)
+
+    def patience(self, root: str) -> float:
+        """For how many seconds a host need not be looked at whose URLs may not be told now."""
+        return FORBIDDEN_SECONDS if self.said(root).allow == NONE else UNKNOWN_SECONDS
+
+    def allows(self, root: str, url: str) -> bool:
+        """Whether a URL of a host may be told, as far as that is known."""
+        said = self.said(root)
+        return is_allowed(said.rules, said.allow, url)
+
+    def _keep(self, root: str, robots: SiteRobots) -> None:
+        before = self._known.pop(root, None)
+        if before is not None:
+            self._chars -= _size(before[0])
+        self._known[root] = robots, 0.0
+        good = KEPT_SECONDS if self.may_tell(root) else self.patience(root)
+        self._known[root] = robots, self._clock.seconds() + good
+        self._chars += _size(robots)
+        while self._chars > _CHARS_MAX and len(self._known) > 1:
+            oldest = next(iter(self._known))
+            self._chars -= _size(self._known.pop(oldest)[0])
+
+
+def _has_robots(root: str) -> bool:
+    return root.startswith(("http://", "https://"))
+
+
+def _size(robots: SiteRobots) -> int:
+    return len(robots.rules) + 500

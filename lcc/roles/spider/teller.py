@@ -1,0 +1,199 @@
+"""Tells the UNS of URLs: for each host a window of those that wait, in the order of its crawl.
+
+A host is told of once it has a provider (the UNS makes a watched one) and its robots.txt is known.  What its
+robots.txt forbids is marked so instead.  URLs are marked as told before they are: after a crash some may never have
+been, which shows when the cache is asked what became of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.errors import code
+from lcc.interfaces import IFrontier
+from lcc.model.crawls import HostRef, ReadyHost, Telling, ToldUrl, UrlAnswer, Verdict
+from lcc.model.notifiers import NoticeOutcome, SourcedSet
+from lcc.model.sources import Source
+from lcc.roles.notifier import NotifierLink, NotifierRefused
+from lcc.roles.spider.counters import Counters
+from lcc.roles.spider.crawl_rules import CrawlRules
+from lcc.roles.spider.sites import Sites
+
+_log = Logger()
+
+_HOSTS_AT_ONCE = 200
+_ASKED_AT_ONCE = 50
+_TRY_LATER = code("try-later")
+_PROVIDER_GONE = code("provider-gone")
+
+
+class Teller:
+    """See :mod:`lcc.roles.spider.teller`.
+
+    :param now: seconds since 1970.
+    :param hosts_per_hour: that become watched providers; 0: any number.
+    :param cached: gives those of the URLs in some sets that the cache has.
+    :ivar link: to the UNS; None: not yet.
+    :ivar answers: what became of URLs that were refused, to be saved with others.
+    """
+
+    def __init__(
+        self,
+        frontier: IFrontier,
+        sites: Sites,
+        clock: IReactorTime,
+        now: Callable[[], float],
+        counters: Counters,
+        hosts_per_hour: int,
+        cached: Callable[[Sequence[Telling]], Awaitable[set[tuple[int, bytes]]]],
+    ) -> None:
+        self.link: NotifierLink | None = None
+        self.answers: list[UrlAnswer] = []
+        self._frontier = frontier
+        self._sites = sites
+        self._clock = clock
+        self._now = now
+        self._counters = counters
+        self._hosts_per_hour = hosts_per_hour
+        self._cached = cached
+        self._waiting: dict[HostRef, float] = {}
+        """Hosts without a provider, or whose robots.txt is not known: until when they are not looked at."""
+        self._removed: set[HostRef] = set()
+        """Hosts whose provider was removed."""
+
+    @property
+    def has_room(self) -> bool:
+        """The UNS takes more sets now."""
+        return self.link is not None and self.link.connected and self.link.has_room
+
+    async def tell(self, crawls: Iterable[CrawlRules], buckets: Collection[int]) -> None:
+        """Tell what there is room for.
+
+        :param buckets: of the hosts that are this spider's.
+        """
+        if self._removed:
+            removed = list(self._removed)
+            await self._frontier.watched([(host, 0) for host in removed], int(self._now()))
+            self._removed.difference_update(removed)
+        now = self._clock.seconds()
+        self._waiting = {host: until for host, until in self._waiting.items() if until > now}
+        for rules in crawls:
+            while self.has_room:
+                limit = _HOSTS_AT_ONCE + len(self._waiting)
+                ready = await self._frontier.ready_hosts(rules.crawl.id, buckets, int(self._now()), limit)
+                hosts = [host for host in ready if HostRef(host.crawl, host.root) not in self._waiting]
+                if hosts:
+                    await self._tell(rules, hosts[:_HOSTS_AT_ONCE])
+                if len(ready) < limit:
+                    break
+
+    async def _tell(self, rules: CrawlRules, hosts: Sequence[ReadyHost]) -> None:
+        pids = await self._pids(rules, hosts)
+        await self._sites.ask([host.root for host in hosts if _ref(host) in pids])
+        ready = []
+        for host in hosts:
+            if _ref(host) in pids and self._sites.may_tell(host.root):
+                ready.append(_ref(host))
+            else:
+                self._waiting[_ref(host)] = self._clock.seconds() + self._sites.patience(host.root)
+        if ready:
+            told = await self._frontier.tell(ready, int(self._now()))
+            cached = await self._cached(told) if told else set()
+            for each in told:
+                self._say(each, cached)
+
+    async def _pids(self, rules: CrawlRules, hosts: Sequence[ReadyHost]) -> Mapping[HostRef, int]:
+        """The providers of hosts; without those that have none now."""
+        pids = {_ref(host): host.pid for host in hosts if host.pid}
+        new = [host for host in hosts if not host.pid]
+        if new and self._hosts_per_hour:
+            room = self._hosts_per_hour - await self._frontier.hosts_this_hour(int(self._now()))
+            new = new[: max(0, room)]
+        for start in range(0, len(new), _ASKED_AT_ONCE):
+            asked = new[start : start + _ASKED_AT_ONCE]
+            found = await self._watch([host.root for host in asked], rules)
+            watched = []
+            for host, answer in zip(asked, found, strict=True):
+                if isinstance(answer, int):
+                    watched.append((_ref(host), answer))
+                elif answer.code != _TRY_LATER:
+                    _log.warn(
+                        "Crawl {crawl}: the UNS makes no provider of {root}: {answer}",
+                        crawl=rules.crawl.name,
+                        root=host.root,
+                        answer=str(answer),
+                    )
+                    await self._frontier.fail_host(_ref(host), answer.code, int(self._now()))
+            if watched:
+                await self._frontier.watched(watched, int(self._now()))
+                self._counters.sites += len(watched)
+                pids.update(watched)
+        return pids
+
+    async def _watch(self, roots: Sequence[str], rules: CrawlRules) -> list[int | NotifierRefused]:
+        link, private = self.link, rules.crawl.settings.allow_private
+        assert link is not None
+        return list(
+            await gatherResults([_answer(link.watch(root, private=private)) for root in roots], consumeErrors=True)
+        )
+
+    def _say(self, told: Telling, cached: Collection[tuple[int, bytes]]) -> None:
+        """Tell what a robots.txt does not forbid.
+
+        :param cached: what the cache has, by crawl and key; it is not told.
+        """
+        allowed = []
+        for each in told.urls:
+            if not self._sites.allows(told.root, told.root + each.path):
+                self.answers.append(UrlAnswer(told.crawl, each.key, Verdict.REFUSED, told.number))
+            elif (told.crawl, each.key) not in cached:
+                allowed.append(each)
+        if not allowed or self.link is None:
+            return
+        self._counters.told += len(allowed)
+        urls = tuple({"c": told.root + each.path, **({"op": "recheck"} if each.recheck else {})} for each in allowed)
+        notice = SourcedSet(told.number, told.pid, Source.LINK, urls)
+        self.link.tell(notice).addCallback(self._outcome, told, allowed)
+
+    def _outcome(self, outcome: NoticeOutcome, told: Telling, urls: Sequence[ToldUrl]) -> None:
+        """What the UNS says of a set; what becomes of what it accepts is asked later."""
+        if outcome.code:
+            verdict = Verdict.REFUSED
+            if outcome.code == _PROVIDER_GONE:
+                # Its host becomes a watched provider once more, unless its crawl is of that provider alone.
+                verdict = Verdict.LOST
+                self._removed.add(HostRef(told.crawl, told.root))
+            refused = [(each, verdict, outcome.code) for each in urls]
+            _log.warn(
+                "The UNS refuses {count} URLs of {root}: {code} {text}",
+                count=len(urls),
+                root=told.root,
+                code=outcome.code,
+                text=outcome.text,
+            )
+        else:
+            refused = [(urls[each.index - 1], Verdict.REFUSED, each.code) for each in outcome.refused]
+        self._counters.refused += len(refused)
+        self.answers += [
+            UrlAnswer(told.crawl, each.key, verdict, told.number, fault) for each, verdict, fault in refused
+        ]
+
+
+def _ref(host: ReadyHost) -> HostRef:
+    return HostRef(host.crawl, host.root)
+
+
+def _answer(asked: Deferred[int]) -> Deferred[Any]:
+    """Its result, or how it was refused."""
+
+    def refused(failure: Failure) -> Any:
+        failure.trap(NotifierRefused)
+        return failure.value
+
+    return asked.addErrback(refused)

@@ -1,0 +1,203 @@
+"""The spider's engine, with the real frontier, filters and extraction, in an LCC that is played."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from twisted.internet.defer import succeed
+
+from tests.support.roles.spider import SpiderWorld
+from tests.support.servers.linked_sites import LinkedSites, generate
+
+ROOTS = ("http://one.example/", "http://two.example/", "http://three.example/")
+SCOPE = r"http://(one|two|three)\.example/"
+Worlds = Callable[..., SpiderWorld]
+
+
+def contents(sites: LinkedSites) -> dict[str, bytes]:
+    return {page: sites.html(page).encode() for page in sites.links}
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> Iterator[Worlds]:
+    made: list[SpiderWorld] = []
+
+    def make(sites: LinkedSites | dict[str, bytes], **settings: Any) -> SpiderWorld:
+        web = contents(sites) if isinstance(sites, LinkedSites) else sites
+        world = SpiderWorld(tmp_path, web, **settings)
+        if isinstance(sites, LinkedSites):
+            world.lcc.robots_of = {root: sites.robots(root) for root in sites.roots}
+        made.append(world)
+        return world
+
+    yield make
+    for world in made:
+        world.close()
+
+
+def test_a_crawl_reads_the_closure_and_fetches_each_page_once(worlds: Worlds) -> None:
+    sites = generate(1, ROOTS, pages=40, links=6)
+    world = worlds(sites, window=10)
+    world.start()
+    world.add("all", sites.start, restrict_to=SCOPE)
+    world.settle("all")
+    assert set(world.lcc.fetched) == sites.closure()
+    assert len(world.lcc.fetched) == len(set(world.lcc.fetched))
+    kept = {(page.row.curl, link.url) for page, links in world.kept.pages for link in links.links}
+    assert kept == sites.edges(sites.closure())
+    assert all(len(told.urls) <= 10 for told in world.lcc.told)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_again_and_again(worlds: Worlds, seed: int) -> None:
+    chance = Random(seed)
+    sites = generate(seed, ROOTS, pages=30, links=5)
+    world = worlds(sites, window=7, pages_at_once=5, told_wait=2.0)
+    spider = world.start()
+    world.add("all", sites.start, restrict_to=SCOPE)
+    for _ in range(12):
+        for _ in range(chance.randrange(1, 12)):
+            world.clock.advance(chance.choice([0, 0.2, 1.0]))
+            world.lcc.fetch(chance.randrange(4))
+        world.kill(spider)
+        spider = world.start()
+    world.settle("all")
+    assert set(world.lcc.fetched) == sites.closure()
+    assert len(world.lcc.fetched) == len(set(world.lcc.fetched)), "the cache has it: a hint changes nothing"
+    counts = world.status("all").counts
+    assert counts["cached"] == counts["known"] - counts.get("refused", 0) == len(sites.closure())
+
+
+def test_what_is_cached_already_is_read_and_not_fetched(worlds: Worlds) -> None:
+    sites = generate(5, ROOTS, pages=30, links=5)
+    world = worlds(sites)
+    for page in sorted(sites.closure()):
+        root = next(root for root in ROOTS if page.startswith(root))
+        pid = world.lcc.providers.setdefault(root, len(world.lcc.providers) + 1)
+        world.lcc.put(pid, page, sites.html(page).encode())
+    world.start()
+    world.add("all", sites.start, restrict_to=SCOPE)
+    world.settle("all", 60)
+    assert world.lcc.fetched == [] and world.lcc.told == []
+    assert world.status("all").counts["cached"] == len(sites.closure())
+
+
+def test_two_spiders_share_the_hosts_and_one_takes_over(worlds: Worlds) -> None:
+    roots = tuple(
+        f"http://{name}.example/"
+        for name in ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay", "kiwi", "lynx"]
+    )
+    sites = generate(6, roots, pages=12, links=5)
+    world = worlds(sites, lease=10.0, told_wait=2.0, window=5)
+    one, two = world.start("one"), world.start("two")
+    world.advance(30)
+    assert (len(one.shares.tokens), len(two.shares.tokens)) == (32, 32)
+    assert not one.shares.tokens.keys() & two.shares.tokens.keys()
+    world.add("all", sites.start, restrict_to=r"http://\w{3,4}\.example/")
+    world.advance(6)
+    assert one.counters.told and two.counters.told
+    world.kill(two)
+    world.settle("all")
+    assert len(one.shares.tokens) == 64
+    assert set(world.lcc.fetched) == sites.closure()
+    assert len(world.lcc.fetched) == len(sites.closure())
+
+
+def test_a_spider_that_was_silent_too_long_begins_anew(worlds: Worlds) -> None:
+    sites = generate(7, ROOTS, pages=10, links=4)
+    world = worlds(sites, lease=10.0)
+    one = world.start("one")
+    world.advance(3)
+    run = one.run_number
+    two = world.start("two")
+    one.shares.look = lambda: succeed(None)  # type: ignore[assignment, method-assign, return-value]  # it stands still
+    world.advance(30)
+    assert len(two.shares.tokens) == 64
+    del one.shares.look
+    world.add("all", sites.start, restrict_to=SCOPE)
+    world.settle("all")
+    world.advance(30)
+    assert one.run_number > run and (len(one.shares.tokens), len(two.shares.tokens)) == (32, 32)
+    assert set(world.lcc.fetched) == sites.closure()
+
+
+def test_pages_that_change_and_go(worlds: Worlds) -> None:
+    start, more = ROOTS[0], f"{ROOTS[0]}more"
+    world = worlds({start: b"<a href=/more>more</a>", more: b"<p>text"})
+    world.start()
+    revisits = {"revisit_seconds": 100, "revisit_least_seconds": 50, "revisit_most_seconds": 1000}
+    world.add("all", start, restrict_to=SCOPE, **revisits)
+    world.settle("all")
+    world.lcc.sites[start] = b"<a href=/new>new</a>"
+    world.lcc.sites[f"{start}new"] = b"<p>new"
+    del world.lcc.sites[more]
+    world.advance(200)
+    assert {f"{start}new"} < set(world.lcc.fetched)
+    counts = world.status("all").counts
+    assert (counts["cached"] + counts.get("rechecks", 0), counts["gone"]) == (2, 1)
+    assert {told["op"] for each in world.lcc.told for told in each.urls if "op" in told} == {"recheck"}
+
+
+def test_errors_and_what_is_refused(worlds: Worlds) -> None:
+    start = ROOTS[0]
+    links = b"".join(b"<a href=/%s>x</a>" % name for name in (b"404", b"500", b"outside", b"quota", b"robots"))
+    world = worlds({start: links})
+    world.lcc.robots_of[start] = "User-agent: *\nDisallow: /robots"
+    world.lcc.errors = {f"{start}500": 500, f"{start}outside": 1407, f"{start}quota": 1501}
+    world.start()
+    world.add("all", start, restrict_to=SCOPE)
+    world.advance(400)
+    counts = world.status("all").counts
+    assert {name: counts.get(name) for name in ("cached", "gone", "refused", "robots")} == {
+        "cached": 1,
+        "gone": 1,
+        "refused": 2,
+        "robots": 1,
+    }
+    assert counts.get("failed", 0) + counts.get("waiting", 0) + counts["told"] == 1, "500 is tried again"
+    assert f"{start}robots" not in world.lcc.fetched
+
+
+def test_a_crawl_that_completes_a_provider(worlds: Worlds) -> None:
+    root = ROOTS[0]
+    pages = {
+        f"{root}{number}": b"<a href=/linked%d>x</a><a href=http://two.example/>y</a>" % number for number in range(9)
+    }
+    world = worlds({**pages, **{f"{root}linked{number}": b"<p>" for number in range(12)}}, pages_at_once=2)
+    world.lcc.providers[root] = 7
+    for url, content in list(pages.items())[:6]:
+        world.lcc.put(7, url, content)
+    world.start()
+    world.add("all", pid=7, roots=(root,))
+    world.settle("all")
+    for url, content in list(pages.items())[6:]:
+        world.lcc.put(7, url, content)
+    world.advance(5)
+    world.settle("all")
+    assert sorted(world.lcc.fetched) == sorted(f"{root}linked{number}" for number in range(9))
+    assert world.lcc.providers.keys() == {root}, "no other host is watched"
+
+
+def test_trouble_is_told_and_passes(worlds: Worlds) -> None:
+    sites = generate(8, ROOTS, pages=10, links=4)
+    world = worlds(sites)
+    spider = world.start()
+    world.add("all", sites.start, restrict_to=SCOPE)
+    world.lcc.silent = True
+    world.advance(20)
+    assert "unreachable" in spider.trouble
+    world.lcc.silent = False
+    world.database.unavailable = True
+    world.advance(20)
+    assert spider.trouble
+    world.database.unavailable = False
+    world.settle("all")
+    world.advance(10)
+    assert spider.trouble == ""
+    world.lcc.timeline = "another"
+    world.advance(130)
+    assert set(world.lcc.fetched) == sites.closure()

@@ -1,0 +1,323 @@
+"""A spider in this process: its real engine, frontier, filters and extraction, on one fake clock.  The LCC around it
+is played: what it is told it fetches from generated sites, page after page, and serves as ``lcc-cu`` does."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.task import Clock
+
+from lcc.client.blocking import CacheError, StartAgain
+from lcc.config import SpiderConfig
+from lcc.domain.keys import url_key
+from lcc.domain.spider.keys import host_of_root
+from lcc.domain.spider.rules import FrontierRules
+from lcc.domain.urls import normalise_root, site_of
+from lcc.errors import code
+from lcc.model.cache import CachedUrl
+from lcc.model.crawls import BUCKETS, Crawl, CrawlSettings, CrawlStatus, bucket_of
+from lcc.model.links import ExtractionLimits, Page, PageLinks
+from lcc.model.notifiers import NoticeOutcome, SourcedSet
+from lcc.model.states import AskedUrl, SiteRobots, UrlState
+from lcc.roles.notifier import NotifierRefused
+from lcc.roles.spider.engine import Spider
+from lcc.roles.spider.extraction import ExtractionPool
+from lcc.storage.database.migrations import SPIDER
+from lcc.storage.spider.orders import CRAWL_ADD, ORDERS, add_body
+from lcc.storage.spider.store import FrontierStore
+from lcc.storage.spider.views import crawl_status
+from lcc.testing.inline_database import InlineDatabase
+from lcc.testing.inline_extraction import InlineWorker
+
+NOW = 1_700_000_000
+
+
+class _Stream:
+    """A package, as :class:`lcc.client.packages.PageStream`."""
+
+    def __init__(self, pages: Sequence[Page], token: str | None) -> None:
+        self.token: str | None = None
+        self._pages = pages
+        self._after = token
+
+    def __aiter__(self) -> AsyncIterator[Page]:
+        return self._all()
+
+    async def _all(self) -> AsyncIterator[Page]:
+        for page in self._pages:
+            yield page
+        self.token = self._after
+
+    def close(self) -> None:
+        pass
+
+
+def _fire(waiting: Deferred[None]) -> None:
+    if not waiting.called:  # it may have been cancelled meanwhile
+        waiting.callback(None)
+
+
+@attrs.define
+class _Row:
+    page: Page
+    change: int
+
+
+class Lcc:
+    """The LCC, as its spiders see it: client of ``lcc-cu`` and link to the UNS in one.
+
+    :param sites: URL -> content of the pages on the web; what is missing is 404.
+    :ivar fetched: URLs, in the order in which they were fetched.
+    :ivar robots_of: root -> robots.txt; unknown ones are found empty.
+    :ivar errors: URL -> code of the error of its fetch.
+    :ivar silent: ``lcc-cu`` cannot be asked.
+    """
+
+    def __init__(self, sites: Mapping[str, bytes], clock: Clock) -> None:
+        self.sites = dict(sites)
+        self.clock = clock
+        self.fetched: list[str] = []
+        self.robots_of: dict[str, str] = {}
+        self.errors: dict[str, int] = {}
+        self.silent = False
+        self.told: list[SourcedSet] = []
+        self.asked: list[AskedUrl] = []
+        self.providers: dict[str, int] = {}
+        self.timeline = "t"
+        self.connected = self.has_room = True
+        self.held = ""
+        self.waiting_count = 0
+        self._queue: deque[tuple[int, str, bool]] = deque()
+        self._rows: dict[bytes, _Row] = {}
+        self._found: dict[str, int] = {}
+        self._change = 0
+        self._waiting: list[Deferred[None]] = []
+
+    # The web and the queue.
+
+    def put(self, pid: int, url: str, content: bytes, mimetype: str = "text/html") -> None:
+        """A page is cached."""
+        key, md5 = url_key(pid, url, ""), hashlib.md5(content).hexdigest()
+        self._change += 1
+        now = int(self.clock.seconds())
+        row = CachedUrl(
+            *(key, pid, url, "", "", mimetype, "", md5, len(content), None, now, 1, self._change, self._change),
+            "cached",
+            charset="utf-8",
+        )
+        self._rows[key] = _Row(Page(row, content), self._change)
+        self._wake()
+
+    def delete(self, pid: int, url: str) -> None:
+        """A page is gone."""
+        key = url_key(pid, url, "")
+        self._change += 1
+        page = self._rows[key].page
+        self._rows[key] = _Row(Page(attrs.evolve(page.row, state="deleted", change=self._change), b""), self._change)
+        self._wake()
+
+    def fetch(self, count: int = 1 << 30) -> int:
+        """Fetch so many of the queued URLs; gives how many there were."""
+        done = 0
+        while self._queue and done < count:
+            pid, url, recheck = self._queue.popleft()
+            done += 1
+            key = url_key(pid, url, "")
+            content = self.sites.get(url)
+            row = self._rows.get(key)
+            cached = row is not None and row.page.row.state == "cached"
+            if cached and not recheck:
+                continue
+            self.fetched.append(url)
+            fault = self.errors.get(url, 0 if content is not None else 404)
+            if fault:
+                self._found[url] = fault
+                if cached and fault == 404:
+                    self.delete(pid, url)
+            elif content is not None and not (cached and row is not None and row.page.content == content):
+                self._found.pop(url, None)
+                self.put(pid, url, content)
+        return done
+
+    # The client of lcc-cu.
+
+    async def packages(
+        self,
+        since: str | None = "0",
+        *,
+        wait: int = 0,
+        content_bytes_max: int = 1 << 30,
+        limit: int = 1 << 30,
+        **fields: Any,
+    ) -> _Stream:
+        self._answer()
+        if since is None:
+            rows = [self._rows[key] for text in fields["key"] if (key := bytes.fromhex(text)) in self._rows]
+            return _Stream([row.page for row in rows if row.page.row.state == "cached"], None)
+        if since == "now":
+            return _Stream([], f"{self.timeline}.{self._change}")
+        timeline, _, number = since.rpartition(".")
+        if since != "0" and timeline != self.timeline:
+            raise StartAgain("another timeline")
+        after = int(number)
+        if wait and after == self._change:
+            changed: Deferred[None] = Deferred(lambda _: None)
+            self._waiting.append(changed)
+            timer = self.clock.callLater(wait, self._wake)
+            await changed
+            if timer.active():
+                timer.cancel()
+        buckets = {int(bucket) for bucket in fields.get("buckets", range(BUCKETS))}
+        rows = sorted((row for row in self._rows.values() if row.change > after), key=lambda row: row.change)
+        chosen = [
+            row
+            for row in rows
+            if bucket_of(host_of_root(site_of(row.page.row.curl))) in buckets
+            and fields.get("provider", row.page.row.pid) == row.page.row.pid
+        ]
+        upto = chosen[limit - 1].change if len(chosen) > limit else self._change
+        return _Stream([row.page for row in chosen[:limit]], f"{self.timeline}.{upto}")
+
+    async def states(self, urls: Sequence[AskedUrl], notifier: str = "", epoch: str = "") -> list[UrlState]:
+        self._answer()
+        self.asked += urls
+        return [self._state(url) for url in urls]
+
+    async def robots(self, origins: Sequence[str]) -> list[SiteRobots]:
+        self._answer()
+        return [
+            SiteRobots(each, "rules" if each in self.robots_of else "all", self.robots_of.get(each, ""), NOW)
+            for each in origins
+        ]
+
+    def _state(self, asked: AskedUrl) -> UrlState:
+        key = url_key(asked.pid, asked.curl, "")
+        row = self._rows.get(key)
+        queued = any(url == asked.curl for _, url, _ in self._queue)
+        fault = self._found.get(asked.curl, 0)
+        if row is None:
+            return UrlState(asked.pid, asked.curl, "queued" if queued else "unknown", code=fault)
+        state = "queued" if queued else row.page.row.state
+        return UrlState(
+            *(asked.pid, asked.curl, state, key.hex(), row.page.row.mimetype, row.page.row.md5, row.change),
+            code=fault,
+        )
+
+    def _answer(self) -> None:
+        if self.silent:
+            raise CacheError("lcc-cu is unreachable")
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            self.clock.callLater(0, _fire, each)
+
+    # The link to the UNS.
+
+    def watch(self, root: str, *_: Any, **__: Any) -> Deferred[int]:
+        if "refused" in root:
+            return fail(NotifierRefused(code("limit"), "no more"))
+        return succeed(self.providers.setdefault(normalise_root(root), len(self.providers) + 1))
+
+    def tell(self, told: SourcedSet) -> Deferred[NoticeOutcome]:
+        self.told.append(told)
+        self._queue.extend((told.pid, url["c"], url.get("op") == "recheck") for url in told.urls)
+        return succeed(NoticeOutcome(told.number))
+
+    def close(self) -> None:
+        pass
+
+
+class Kept:
+    """Keeps pages in memory (:class:`lcc.roles.spider.follower.Keeper`)."""
+
+    def __init__(self) -> None:
+        self.pages: list[tuple[Page, PageLinks]] = []
+
+    def keep(self, pages: Sequence[tuple[Page, PageLinks]]) -> Deferred[Mapping[str, str]]:
+        self.pages += pages
+        return succeed({"memory": str(len(self.pages))})
+
+
+class SpiderWorld:
+    """Spiders and an LCC; ``settle`` until nothing happens any more."""
+
+    def __init__(self, home: Path, sites: Mapping[str, bytes], seed: int = 1, **settings: Any) -> None:
+        self.clock = Clock()
+        self.clock.advance(1000.0)
+        self.lcc = Lcc(sites, self.clock)
+        self.kept = Kept()
+        self.database = InlineDatabase(home, Random(seed), series=SPIDER)
+        self.settings = attrs.evolve(SpiderConfig(), **settings)
+        self.spiders: list[Spider] = []
+        self.pools: list[ExtractionPool] = []
+
+    def now(self) -> float:
+        return NOW + self.clock.seconds()
+
+    def start(self, name: str = "spider") -> Spider:
+        """A spider starts."""
+        settings = attrs.evolve(self.settings, name=name)
+        frontier = FrontierStore(
+            self.database, FrontierRules(window=settings.window, told_wait_seconds=round(settings.told_wait))
+        )  # type: ignore[arg-type]
+        limits = ExtractionLimits()
+        pool = ExtractionPool(self.clock, lambda protocol: InlineWorker(self.clock, protocol, limits), limits, 1)
+        client: Any = self.lcc
+        spider = Spider(settings, frontier, client, pool, self.kept, self.clock, self.now)
+        spider.teller.link = client
+        pool.start()
+        spider.start()
+        self.spiders.append(spider)
+        self.pools.append(pool)
+        return spider
+
+    def kill(self, spider: Spider) -> None:
+        """It ends without a word."""
+        spider.frontier.end = lambda: succeed(None)  # type: ignore[method-assign]
+        spider.stop()
+        self.spiders.remove(spider)
+
+    def add(self, name: str, *starts: str, **settings: Any) -> None:
+        """Order a crawl."""
+        body = add_body(CrawlSettings(**settings), starts)
+        self.database.write(lambda txn: ORDERS.give(txn, CRAWL_ADD, name, body, NOW))
+
+    def status(self, name: str) -> CrawlStatus:
+        found: list[Any] = []
+        self.database.interact(crawl_status, name).addCallback(found.append)
+        assert found and found[0] is not None
+        return found[0]
+
+    def crawl(self, name: str) -> Crawl:
+        return self.status(name).crawl
+
+    def advance(self, seconds: float, step: float = 0.5) -> None:
+        """Time goes by; the LCC fetches what it was told."""
+        for _ in range(round(seconds / step)):
+            self.clock.advance(step)
+            self.clock.pump([0] * 10)
+            self.lcc.fetch()
+
+    def settle(self, name: str, seconds: float = 600) -> None:
+        """Until the crawl is done."""
+        for _ in range(round(seconds)):
+            self.advance(1)
+            if self.status(name).is_done:
+                return
+        raise AssertionError(f"not done: {dict(self.status(name).counts)}")
+
+    def close(self) -> None:
+        for spider in list(self.spiders):
+            self.kill(spider)
+        for pool in self.pools:
+            pool.stop()
+        self.clock.pump([0] * 5)
+        self.database.close()
