@@ -88,6 +88,7 @@ class IFrontierRules(Interface):
     """The rules of the frontier, used by its store (pure: :class:`lcc.domain.spider.rules.FrontierRules`)."""
 
     window: int = Attribute("URLs of a host that are told and not answered, at most.")
+    parked_max_seconds: int = Attribute("A host is parked for so long at most.")
     told_wait_seconds: int = Attribute("After a URL was told, or asked for, until it is asked what became of it.")
     url_failures_max: int = Attribute("How often a URL is told that fails because of its host.")
 
@@ -221,6 +222,13 @@ class IFrontier(Interface):
 
         A page that was committed before counts no more, nor do its links; so pages may come again (after a crash,
         or with a bucket of another spider).  New URLs and hosts above the crawl's limits are dropped, and counted."""
+
+    def bound_waits(crawl: int, after: bytes, now: int) -> Deferred[bytes | None]:
+        """The wall clock may have been set back: pull in what waits for too long in this crawl, a page of hosts at a
+        time.
+
+        :param after: as the call before gave it; empty: at the beginning.
+        :returns: where to go on; None: that was all."""
 
     # Telling.
 

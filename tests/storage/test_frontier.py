@@ -392,6 +392,36 @@ def test_a_spider_of_the_same_name_takes_over_at_once(database: DirectDatabase) 
     assert again.asked(now=NOW + 30) == [A]
 
 
+def test_a_clock_that_was_set_back_holds_nothing_up(spider: Spider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lcc.storage.spider.clock_steps.PAGE_HOSTS", 1)
+    spider.add(A + "1", A + "2", B, revisit_seconds=5 * DAY, revisit_most_seconds=10 * DAY)
+    year = NOW + 365 * DAY
+    spider.told(A, now=year)
+    spider.read(A + "1", now=year)
+    spider.read(B, B + "new", now=year)
+    spider.answer(Verdict.LOST, A + "2", now=year)
+    spider.told(A, now=year)
+    result_of(spider.store.fail_host(HostRef(1, B), 1301, year))
+
+    def bound() -> None:
+        after: bytes | None = b""
+        while after is not None:
+            after = result_of(spider.store.bound_waits(1, after, NOW))
+
+    bound()
+    assert spider.asked(now=NOW + 30) == [A]
+    assert [url.path for url in result_of(spider.store.told_urls(HostRef(1, A), NOW + 1, 10))] == ["2"]
+    assert (spider.url(A + "1").rank, spider.url(B).rank) == (NOW + 10 * DAY, NOW + 10 * DAY)
+    assert spider.host(B).parked_time == NOW + 30 * DAY
+    assert sorted(spider.told(now=NOW + 30 * DAY)) == [A + "1", B, B + "new"]
+    before = spider.database.query("SELECT * FROM spurl ORDER BY urlkey")
+    bound()
+    assert spider.database.query("SELECT * FROM spurl ORDER BY urlkey") != before  # told later than now
+    before = spider.database.query("SELECT * FROM spurl ORDER BY urlkey")
+    bound()
+    assert spider.database.query("SELECT * FROM spurl ORDER BY urlkey") == before
+
+
 def test_synonyms_are_one_page(spider: Spider) -> None:
     """As a HostResolver names them: one compares, the other is fetched."""
     spider.add(A)

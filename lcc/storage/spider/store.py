@@ -39,6 +39,7 @@ from lcc.model.crawls import (
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider import claims
+from lcc.storage.spider.clock_steps import bound_waits
 from lcc.storage.spider.commit import commit_batch, trap_rows
 from lcc.storage.spider.orders import carry_out, open_orders, refuse_order
 from lcc.storage.spider.removal import remove_page
@@ -156,6 +157,10 @@ class FrontierStore:
     def commit(self, batch: FrontierBatch, now: int) -> Deferred[None]:
         """As :meth:`lcc.interfaces.IFrontier.commit`."""
         return self._write(now, commit_batch, batch)
+
+    def bound_waits(self, crawl: int, after: bytes, now: int) -> Deferred[bytes | None]:
+        """As :meth:`lcc.interfaces.IFrontier.bound_waits`."""
+        return self._write(now, bound_waits, crawl, after)
 
     # Telling.
 

@@ -24,7 +24,7 @@ from lcc.storage.spider.write import FrontierWrite
 
 V = TypeVar("V")
 
-_VISITED = (UrlState.CACHED, UrlState.FAILED, UrlState.GONE, UrlState.REFUSED)
+VISITED = (UrlState.CACHED, UrlState.FAILED, UrlState.GONE, UrlState.REFUSED)
 _FIRST = "WHERE crawl = ? AND hostkey = ? AND state = ? AND urlrank <= ? ORDER BY urlrank LIMIT ?"
 _TELLABLE = ("state", "urlrank", "told_set")
 _READY = "SELECT crawl, root, pid, ready_time FROM sphost{} WHERE crawl = ? AND bucket = ? AND ready_time <= ?"
@@ -116,7 +116,7 @@ def _tell(write: FrontierWrite, host: Host) -> list[Telling]:
         _recount(write, host)
     due = []
     if host.due_time is not None and host.due_time <= now:
-        due = sorted(_next(write, host, _VISITED, now, window), key=lambda url: url.rank)
+        due = sorted(_next(write, host, VISITED, now, window), key=lambda url: url.rank)
     first, again = write.rules.turn(host.told, len(waiting), len(due))
     urls = [*waiting[:first], *due[:again]]
     # It is tried again: what failed so far counts no longer as one that is parked.
@@ -129,7 +129,7 @@ def _tell(write: FrontierWrite, host: Host) -> list[Telling]:
         url.state, url.rank, url.told_set = UrlState.TOLD, now, write.sets
     URLS.upsert(write.txn, [url.values() for url in sorted(urls, key=lambda url: url.key)], _TELLABLE)
     if due:
-        host.due_time = _first_due(write, host)
+        host.due_time = first_due(write, host)
     if not urls:
         return []
     return [Telling(write.sets, host.crawl, host.root, host.pid, tuple(map(_told, urls)))]
@@ -141,9 +141,9 @@ def _next(write: FrontierWrite, host: Host, states: Iterable[UrlState], upto: in
     return [Url(*row) for row in write.txn.query_each(_next_sql(write.txn), each)]
 
 
-def _first_due(write: FrontierWrite, host: Host) -> int | None:
+def first_due(write: FrontierWrite, host: Host) -> int | None:
     """When the first of a host's URLs is looked at again."""
-    first = _next(write, host, _VISITED, NEVER - 1, 1)
+    first = _next(write, host, VISITED, NEVER - 1, 1)
     return min([url.rank for url in first], default=None)
 
 
