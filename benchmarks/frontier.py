@@ -84,7 +84,7 @@ class Frontier:
         for host in hosts:
             found = sorted(web.url(number) for number in range(host, urls, web.hosts))
             root, count = found[0].root, len(found)
-            name, domain, bucket = self._rules.host_place(root)
+            _, domain, bucket = self._rules.host_place(root)
             key = host_key(root)
             place = (domain, bucket, 1, 0, count, count, 0, 0, 0, 0, 0, 0, None, NOW, None)
             HOSTS.insert(txn, [Host(1, key, root, *place).values()])
@@ -175,9 +175,11 @@ def main() -> None:
         told, wall, cpu = 0, 0.0, 0.0
         begun, used = time.perf_counter(), cpu_seconds(pid)
         for _ in range(20):
-            for each in frontier.write(tell, frontier.ready(100)):
+            hosts = frontier.ready(100)
+            for each in frontier.write(tell, hosts):
                 told += len(each.urls)
-            made.write(lambda txn: txn.execute("UPDATE sphost SET told = 0, ready_time = 0"))
+            if len(hosts) < 100:
+                made.write(lambda txn: txn.execute("UPDATE sphost SET told = 0, ready_time = 0"))
         wall, cpu = time.perf_counter() - begun, cpu_seconds(pid) - used
         print(f"tell: {told:,} URLs; {told / wall:,.0f}/s; {cpu / max(told, 1) * 1e6:.1f} us of CPU each")
         print(f"memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB at most")

@@ -1,8 +1,8 @@
 """The wall clock was set back: what lies ahead of it is pulled in, so that nothing waits for a moment that the wrong
 clock has given it.
 
-No host is parked for longer than hosts are, from now on; no page waits for its next visit for longer than those of its
-crawl do; what was told is asked for.  All of this may be done at any time, and again: where no clock was set, it
+No host is parked for longer than hosts are, from now on; no page waits for its next visit for longer than those of
+its crawl do; what was told is asked for.  All of this may be done at any time, and again: where no clock was set, it
 changes nothing.
 """
 
@@ -54,9 +54,7 @@ def _bound(write: FrontierWrite, host: Host, ask: int, parked: int, due: int) ->
 
 def _pull_in(write: FrontierWrite, host: Host, states: Sequence[UrlState], to: int, upto: int) -> None:
     """No URL of a host in these states is later than that."""
-    sql = (
-        "UPDATE spurl SET urlrank = ? WHERE crawl = ? AND hostkey = ? AND state = ? AND urlrank > ? AND urlrank <= ?"
-    )
+    those = "crawl = ? AND hostkey = ? AND state = ? AND urlrank > ? AND urlrank <= ?"
     for state in states:
         values: list[Any] = [to, host.crawl, host.key, state.value, to, upto]
-        write.txn.execute(sql, values)
+        write.txn.execute(f"UPDATE spurl SET urlrank = ? WHERE {those}", values)
