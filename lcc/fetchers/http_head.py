@@ -11,6 +11,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from lcc.errors import FetchError
+from lcc.model.headers import OF_PAGES
 from lcc.numbers import INT64_MAX, parse_number
 
 ETAG_CHARS_MAX = 255
@@ -41,6 +42,7 @@ _MONTHS = {
 _NO_DAY = -(1 << 60)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _NOT_KEPT = frozenset([b"set-cookie", b"set-cookie2"])
+_OF_PAGES = frozenset(name.encode("ascii") for name in OF_PAGES)
 _PLAIN = bytes(range(0x20, 0x7F)) + b"\n"  # a line feed is in no field: the parser refuses it
 
 RawHeaders = list[tuple[bytes, bytes]]
@@ -182,7 +184,8 @@ def entity_tag(value: bytes) -> str:
 
 
 def kept_headers(head: ResponseHead, bytes_max: int) -> str:
-    """The fields to be stored, a JSON list ``[name, value, …]`` in ASCII: as many of the first ones as fit.
+    """The fields to be stored (:mod:`lcc.model.headers`), in ASCII: as many as fit, those that say something of the
+    page before the others.
 
     Cookies are left out: they are secrets between that server and the robot.
     """
@@ -198,8 +201,11 @@ def kept_headers(head: ResponseHead, bytes_max: int) -> str:
             joined = joined.replace(b"\\", b"\\\\")
         escaped = joined.replace(b'"', b'\\"').replace(b"\n", b'","')
         text = f'["{escaped.decode("ascii")}"]'
+    if len(text) > bytes_max:
+        # Rare: too long.  Of those that say something of the page short ones come first.
+        raw = sorted(raw, key=lambda pair: (0, len(pair[1])) if pair[0].lower() in _OF_PAGES else (1, 0))
     while len(text) > bytes_max:
-        # Rare: too long; the last fields go, a quarter of what is left at a time.
+        # The last fields go, a quarter of what is left at a time.
         if not raw:
             return ""
         raw = raw[: len(raw) * 3 // 4]

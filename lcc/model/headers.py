@@ -14,9 +14,11 @@ _QUOTED = tuple(f'"{name}","' for name in OF_PAGES)
 def header_pairs(stored: str) -> list[tuple[str, str]]:
     """Names and values, in order.
 
-    :raises ValueError, TypeError: it is no stored header.
+    :raises ValueError: it is no stored header.
     """
     texts = json.loads(stored) if stored else []
+    if not isinstance(texts, list):
+        raise ValueError("it is no list")
     return [(str(name), str(value)) for name, value in zip(texts[::2], texts[1::2], strict=True)]
 
 
@@ -34,7 +36,7 @@ def page_headers(stored: str) -> str:
         return ""
     try:
         pairs = header_pairs(stored)
-    except (ValueError, TypeError):
+    except ValueError:
         return ""
     return "\n".join(f"{name}: {value}" for name, value in pairs if name.lower() in OF_PAGES)
 

@@ -111,6 +111,15 @@ def test_kept_headers_are_json_within_bounds(raw: list[tuple[bytes, bytes]], byt
         assert json.loads(text) == wanted
 
 
+def test_what_says_something_of_the_page_is_given_up_last() -> None:
+    others = [(b"X-Long-%d" % number, b"x" * 50) for number in range(20)]
+    short, long = (b"x-robots-tag", b"nofollow"), (b"Link", b"<http://a.example/%s>; rel=next" % (b"x" * 300))
+    assert json.loads(kept_headers(head(*others, long, short), 100)) == ["x-robots-tag", "nofollow"]
+    kept = json.loads(kept_headers(head(*others, long, short), 1000))
+    assert kept[:3] == ["x-robots-tag", "nofollow", "Link"] and len(kept) > 4
+    assert json.loads(kept_headers(head(*others, long, short), 10)) == []
+
+
 @given(st.datetimes(datetime(1970, 1, 1), datetime(9999, 12, 31)))
 def test_every_date_in_the_usual_form(when: datetime) -> None:
     seconds = int((when.replace(microsecond=0) - datetime(1970, 1, 1)).total_seconds())

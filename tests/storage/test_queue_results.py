@@ -53,6 +53,18 @@ def test_a_result_that_comes_twice_is_recorded_once(queue: Queue) -> None:
     queue.check_books()
 
 
+def test_what_the_header_says_of_the_page_is_seen(queue: Queue) -> None:
+    """Content users see some fields: other values of these are a change, though the content is the same."""
+
+    def fetch(headers: str) -> int:
+        queue.send(queue.number + 1, notice("a"))
+        queue.record(*[queue.fetched(row, headers=headers) for row in queue.rows()])
+        return int(queue.database.query("SELECT change_number FROM lccurl")[0][0])
+
+    plain, asked = '["Date","1"]', '["Date","2","X-Robots-Tag","nofollow"]'
+    assert [fetch(headers) for headers in (plain, '["Date","2"]', asked, asked, plain)] == [1, 1, 2, 2, 3]
+
+
 def test_the_same_content_keeps_the_old_file(queue: Queue) -> None:
     queue.send(1, notice("a", "1"))
     queue.fetch_all(now=20)

@@ -31,6 +31,7 @@ from lcc.model import (
     description_of,
     retry_time,
 )
+from lcc.model.headers import page_headers
 from lcc.storage.database.key_ranges import is_untyped, provider_of, untyped_key
 from lcc.storage.database.rows import (
     CACHE,
@@ -286,6 +287,7 @@ def _store(work: ResultRows, result: FetchResult, row: QueueRow, outcome: Outcom
     if same:
         work.write.delete_file(result.machine, result.file)
         changed = _named_otherwise(cached, notice) or cached["charset"] != charset
+        changed = changed or page_headers(cached["headers"]) != page_headers(result.headers)
         if row.source != TOLD and is_untyped(row.key):
             changed = changed or cached["mimetype"] != (result.mimetype or _UNKNOWN_TYPE)
     else:
@@ -360,9 +362,11 @@ def _confirm(work: ResultRows, result: FetchResult, row: QueueRow, outcome: Outc
         # The content meant is gone, or was found damaged: fetch it after all.
         work.to_the_end(row, row.slot, Bad(0, ""))
         return Outcome.RETRY
+    changed = _named_otherwise(cached, row.notice)
     if result.headers:
-        cached["headers"] = renewed_headers(cached["headers"], result.headers)
-    _fetched(work, result, row, cached, told=True, changed=_named_otherwise(cached, row.notice))
+        former, cached["headers"] = cached["headers"], renewed_headers(cached["headers"], result.headers)
+        changed = changed or page_headers(former) != page_headers(cached["headers"])
+    _fetched(work, result, row, cached, told=True, changed=changed)
     return outcome
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
+from lcc.model.headers import header_pairs
 from lcc.model.polled import PolledContent
 from lcc.model.sources import Source
 from lcc.numbers import INT64_MAX, parse_number
@@ -59,13 +59,6 @@ class Results(NamedTuple):
     queued: set[bytes]
 
 
-def _headers(text: str) -> Iterator[tuple[str, str]]:
-    """Names (in lower case) and values of stored headers."""
-    pairs = json.loads(text) if text else []
-    for name, value in zip(pairs[::2], pairs[1::2], strict=False):
-        yield str(name).lower(), str(value)
-
-
 def _page(row: tuple[Any, ...]) -> Page:
     fields = dict(zip(_COLUMNS, row, strict=True))
     key, cached = bytes(fields["urlkey"]), fields["state"] == CACHED
@@ -73,7 +66,7 @@ def _page(row: tuple[Any, ...]) -> Page:
     content = None
     if cached and machine is not None and file is not None:
         mimetype, charset = fields["mimetype"], fields["charset"]
-        headers = dict(_headers(fields["headers"]))
+        headers = {name.lower(): value for name, value in header_pairs(fields["headers"])}
         max_age = _MAX_AGE(headers.get("cache-control", ""))
         content = PolledContent(
             url=fields["curl"],
