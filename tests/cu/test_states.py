@@ -54,19 +54,20 @@ async def states(api: Api, *questions: Any, path: str = "/states", **headers: st
 async def test_a_line_for_each(api: Api, cache: Cache) -> None:
     cache.put(1, A)
     key = cache.database.query("SELECT urlkey FROM lccurl")[0][0].hex()
-    by_name, by_key, other, bad = await states(
+    by_name, by_key, other, *bad = await states(
         api,
         {"provider": 1, "curl": "HTTP://A.example.org"},
         {"key": key},
         {"provider": 2, "curl": A, "set": 3},
         {"provider": 1, "curl": "no URL"},
+        {"provider": 1, "curl": A + "x" * 5000},
     )
     shown = {"key": key, "state": "cached", "mimetype": "text/html", "md5": f"{1:032x}", "change": 1}
     shown |= {"fetched_time": NOW, "confirmed_time": NOW, "error": None}
     assert by_name == {"provider": 1, "curl": "HTTP://A.example.org", **shown}
     assert by_key == {"provider": 1, "curl": None, **shown}
     assert (other["state"], other["key"]) == ("arriving", None)
-    assert bad["state"] == "unknown" and 1200 <= bad["error"]["code"] < 1300
+    assert [(row["state"], row["error"]["code"] // 100) for row in bad] == [("unknown", 12)] * 2
     assert await states(api) == []
 
 
@@ -105,6 +106,7 @@ async def test_who_sees_what(backend: Backend, cache: Cache) -> None:
         ("/states?colour=red", b"", "both or none"),
         ("/states", lines(*[{"key": "0" * 40}] * 10_001), "more than 10000 lines"),
         ("/robots", lines({"origin": "x"}), "line 1: "),
+        ("/robots", lines({"origin": A + "x" * 5000}), "line 1: "),
         ("/robots", lines({"origin": A, "x": 1}), "line 1: "),
     ],
 )

@@ -204,6 +204,14 @@ class HttpQuestions(_Http):
             f"GET /package?format=tar.gz&provider=1{end}",
             "GET /urls?curl=%00%ff HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer abcdef\r\n\r\n",
             "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+            *(
+                f"POST /{path} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(lines)}\r\n\r\n{lines}"
+                for path, lines in (
+                    ("states?notifier=spider/a&epoch=e", '{"provider":1,"curl":"http://site.example/1","set":3}\n'),
+                    ("states", f'{{"key":"{"0" * 40}"}}\n{{"provider":1,"curl":"no URL"}}\n'),
+                    ("robots", '{"origin":"http://site.example/"}\n'),
+                )
+            ),
         ]
         return [text.encode() for text in texts]
 

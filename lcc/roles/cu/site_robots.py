@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lcc.domain.urls import normalise, site_of
+from lcc.domain.urls import URL_CHARS, normalise, site_of
 from lcc.errors import UrlError
 from lcc.model.states import SiteRobots
 from lcc.roles.cu.query import QueryError
@@ -33,8 +33,8 @@ def parse_origins(questions: Sequence[Any]) -> list[str]:
     for number, question in enumerate(questions, 1):
         origin = question.get("origin")
         try:
-            if question.keys() != QUESTION.keys() or not isinstance(origin, str):
-                raise UrlError("bad-url", "there is origin, and nothing else")
+            if question.keys() != QUESTION.keys() or not isinstance(origin, str) or len(origin) > URL_CHARS:
+                raise UrlError("bad-url", f"there is origin, of at most {URL_CHARS} characters, and nothing else")
             site = site_of(normalise(origin))
         except UrlError as error:
             raise QueryError([f"line {number}: {error}"]) from None

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lcc.domain.keys import pid_of, url_key
-from lcc.domain.urls import normalise
+from lcc.domain.urls import URL_CHARS, normalise
 from lcc.errors import UrlError
 from lcc.model.notifiers import NOTIFIERS
 from lcc.model.number_ranges import NumberRanges
@@ -141,6 +141,8 @@ def _asked(access: Access, question: Mapping[str, Any]) -> _Asked:
         return _Asked(pid, None, (key, key) if access.sees(pid) else None, number)
     pid, curl = question["provider"], question["curl"]
     try:
+        if len(curl) > URL_CHARS:
+            raise UrlError("too-long", f"a URL of more than {URL_CHARS} characters")
         page = views_range(url_key(pid, normalise(curl), ""))
     except UrlError as error:
         return _Asked(pid, curl, None, number, error)
