@@ -111,14 +111,16 @@ def _task_faults(system: System, until_seconds: float) -> list[Fault]:
             seconds = round(chance.uniform(0.8, 2.0) * LEASE_SECONDS, 3)
         time = round(chance.uniform(0.0, until_seconds), 3)
         faults.append(Fault(time, kind, target.get(kind, name), seconds, chance.randrange(1 << 30)))
-    for kind, since_seconds in (
-        ("unheard", 0.0),
-        ("workers-fail", until_seconds - 20),
-        ("answers-lost", until_seconds - 9),
+    last = until_seconds
+    # Answers are lost when all else is well again: else a clock that is set right has everything read again.
+    for kind, since, upto in (
+        ("unheard", 0.0, last),
+        ("workers-fail", last - 20, last),
+        ("answers-lost", last + 1, last + 5),
     ):
         if chance.random() < 0.5:
             manager = system.machine_of[chance.choice(managers)]
-            time = round(chance.uniform(since_seconds, until_seconds), 3)
+            time = round(chance.uniform(since, upto), 3)
             seconds = round(KINDS[kind].mean_seconds * chance.uniform(0.5, 1.5), 3)
             faults.append(Fault(time, kind, manager, seconds, chance.randrange(1 << 30)))
     return faults

@@ -100,7 +100,8 @@ class Publisher(Service):
 
     def _is_full(self) -> bool:
         site = self._site
-        return site.wants_full or site.mending > 0 or (site.changing and site.chance.random() < 0.05)
+        takes_back = site.spoken is not None and site.spoken.needs_full_set
+        return site.wants_full or site.mending > 0 or takes_back or (site.changing and site.chance.random() < 0.05)
 
     def _compose(self, full: bool) -> Telling:
         """What is told now."""

@@ -54,8 +54,6 @@ class Spoken:
             source = self._chance.choice(sorted(named))
             named.discard(source)
             self.untold[path, source] = None
-            if source is Source.TOLD:
-                self._site.wants_full = True  # nothing else takes it back
         else:
             source = self._chance.choice(sorted(named))
             named.clear()
@@ -120,6 +118,11 @@ class Spoken:
         return {path: self._site.leftovers[path] for path, named in self.named.items() if named}
 
     # What the provider tells, if it tells of them.
+
+    @property
+    def needs_full_set(self) -> bool:
+        """It tells some of them no longer: nothing else takes that back."""
+        return any(Source.TOLD not in self.named[path] for path in self.told_by(Source.TOLD))
 
     def to_tell(self, full: bool) -> dict[str, Any]:
         """Path -> state, of what belongs into a set of the provider."""
