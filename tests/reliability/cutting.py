@@ -38,7 +38,7 @@ class CutEndpoint:
 
     :ivar at: None: it passes on everything.
     :ivar abort: end it by a reset, which may take back what was passed on; else in order.
-    :ivar done: it was cut.
+    :ivar done: it was cut, and more than white space is missing: behind its last tag a set is complete.
     """
 
     def __init__(self, endpoint: IStreamClientEndpoint, at: int | None, abort: bool = False) -> None:
@@ -46,6 +46,7 @@ class CutEndpoint:
         self.at = at
         self.abort = abort
         self.done = False
+        self._over = False
 
     def connect(self, factory: IProtocolFactory) -> Deferred[IProtocol]:
         """As IStreamClientEndpoint says."""
@@ -54,13 +55,15 @@ class CutEndpoint:
     def written(self, protocol: _Cut, data: bytes) -> None:
         """The client writes."""
         assert self.at is not None
-        if self.done:
+        if self._over:
+            self.done = self.done or not data.isspace()
             return
         if len(data) <= self.at:
             self.at -= len(data)
             protocol.pass_on(data)
             return
-        self.done = True
+        self._over = True
+        self.done = not data[self.at :].isspace()
         protocol.pass_on(data[: self.at])
         if self.abort:
             protocol.abortConnection()
