@@ -104,6 +104,10 @@ class Telling:
     spoken: dict[str, Any] = attrs.field(factory=dict)
 
 
+_FROZEN_SECONDS = 20.0
+"""Of a lease of 40 (:mod:`.system`): it counts from when the order went out, which may be long before its fetch."""
+
+
 class Site:
     """What a provider has, and what it knows of the LCC.
 
@@ -309,9 +313,13 @@ class OriginProtocol(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """The one who asked is still there."""
+        """Who asked is still there, and was not frozen for so long that its lease may have passed: then nobody
+        could end this request, and another robot is let in."""
         transport: Any = self.transport
-        return self.connected == 1 and not transport.closed and not transport.peer.closed
+        if self.connected != 1 or transport.closed or transport.peer.closed:
+            return False
+        process = transport.peer.process
+        return not process.frozen or self._site.timeline.now - process.frozen_time < _FROZEN_SECONDS
 
     def _asked(self, head: str) -> None:
         site = self._site

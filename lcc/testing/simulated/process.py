@@ -85,6 +85,7 @@ class Process:
     :param make: gives its service, from its environment (a role's ``makeService``).
     :param database: as :attr:`lcc.services.environment.Environment.database`, with the process in front.
     :param ended: called when it has ended by itself (it stopped its reactor, or could not start).
+    :ivar frozen_time: when it was stopped last, on the timeline.
     :ivar children: called when it has ended, however that was: processes that end with it.
     """
 
@@ -106,6 +107,7 @@ class Process:
         self.timeline = timeline
         self.alive = True
         self.frozen = False
+        self.frozen_time = 0.0
         self._kept: list[tuple[Event, int]] = []
         self._ended = ended
         self._stopping: Deferred[Any] | None = None
@@ -158,6 +160,7 @@ class Process:
     def freeze(self) -> None:
         """Stop it in its tracks (SIGSTOP); the kernel goes on for it."""
         self.frozen = True
+        self.frozen_time = self.timeline.now
 
     def thaw(self) -> None:
         """Let it go on (SIGCONT)."""
