@@ -201,3 +201,20 @@ def test_trouble_is_told_and_passes(worlds: Worlds) -> None:
     world.lcc.timeline = "another"
     world.advance(130)
     assert set(world.lcc.fetched) == sites.closure()
+
+
+def test_a_clock_that_is_set_back_holds_nothing_up(worlds: Worlds) -> None:
+    start, other = ROOTS[:2]
+    world = worlds({start: b"<a href=/404>x</a>", other: b""})
+    world.ahead_seconds = 365 * 86400
+    spider = world.start()
+    world.add("all", start, restrict_to=SCOPE)
+    world.advance(3)
+    spider.pause()
+    world.add("two", other, restrict_to=SCOPE)
+    world.advance(3)
+    world.ahead_seconds = 0
+    spider.resume()
+    world.settle("all")
+    world.settle("two")
+    assert world.status("all").counts["gone"] == world.status("two").counts["cached"] == 1

@@ -52,6 +52,7 @@ from lcc.roles.spider.reading import Reading
 from lcc.roles.spider.shares import Shares
 from lcc.roles.spider.sites import Sites
 from lcc.roles.spider.teller import Teller
+from lcc.roles.wall_clock import WallClock
 
 _log = Logger()
 
@@ -140,7 +141,9 @@ class Spider:
         self.settings = settings
         self.frontier = frontier
         self.clock = clock
-        self.now = now
+        self.now = now = WallClock(now, clock, self._stepped)
+        self._steps, self._steps_bounded = 1, 0
+        """How often the wall clock was set, the start included; up to which of these what waits was looked at."""
         self.claimed: Callable[[SpiderClaim], None] = lambda claim: None
         self.needed: Callable[[], None] = lambda: None
         self.counters = Counters()
@@ -242,9 +245,25 @@ class Spider:
             loop.start()
         self.claimed(claim)
 
+    def _stepped(self, step: float) -> None:
+        """The wall clock was set by so many seconds; less than 0: back."""
+        self._steps += 1
+
+    async def _bound_waits(self) -> None:
+        """The wall clock may have been set back: nothing waits for too long."""
+        steps = self._steps
+        for rules in self.crawls.reading():
+            after: bytes | None = b""
+            while after is not None:
+                after = await self.frontier.bound_waits(rules.crawl.id, after, int(self.now()))
+        self._steps_bounded = steps
+
     async def _manage(self) -> None:
         await self.shares.look()
         await self.crawls.update()
+        self.now()  # it notices that it was set
+        if self._steps != self._steps_bounded:
+            await self._bound_waits()
         if self.crawls.any:
             self.needed()
         while self.crawls.removing and await self.frontier.remove_page():

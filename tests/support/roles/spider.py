@@ -252,6 +252,8 @@ class SpiderWorld:
     def __init__(self, home: Path, sites: Mapping[str, bytes], seed: int = 1, **settings: Any) -> None:
         self.clock = Clock()
         self.clock.advance(1000.0)
+        self.ahead_seconds = 0
+        """So much the wall clock is ahead."""
         self.lcc = Lcc(sites, self.clock)
         self.kept = Kept()
         self.database = InlineDatabase(home, Random(seed), series=SPIDER)
@@ -260,7 +262,7 @@ class SpiderWorld:
         self.pools: list[ExtractionPool] = []
 
     def now(self) -> float:
-        return NOW + self.clock.seconds()
+        return NOW + self.ahead_seconds + self.clock.seconds()
 
     def start(self, name: str = "spider") -> Spider:
         """A spider starts."""
