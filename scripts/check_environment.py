@@ -104,7 +104,7 @@ ALLOWED = {
     "lcc/transport/certificates.py": ("*.read_bytes time.time", "keys and certificates; TLS is not simulated"),
     "lcc/fetchers/names.py": ("threading.Thread", "asks the system's resolver; the reactor's own in a simulation"),
     "lcc/fetchers/tls.py": ("*.read_bytes", "certificates; TLS is not simulated"),
-    "lcc/fetchers/file.py": ("os.open", "fetches file: URLs, which are real files by definition"),
+    "lcc/fetchers/file.py": ("os.open os.scandir *.is_dir", "fetches file: URLs, which are real files by definition"),
     "lcc/roles/manager/remains.py": ("os.open", "the lock that real processes inherit"),
     "lcc/services/manager.py": ("tempfile.* *.is_dir", "where real processes have their files"),
     "lcc/roles/cu/packages/bodies.py": ("os.open tempfile.*", "packages are made in threads of their own"),

@@ -2,7 +2,8 @@
 
 Owns: the idle control connections, each kept for the provider it was made for.
 Strategy: one coroutine a fetch.  The length that the server tells before is compared with what came, because the end
-of a data connection does not say whether it was the end of the file.
+of a data connection does not say whether it was the end of the file.  A folder is a document to who asks for it
+(:mod:`lcc.fetchers.folders`): listed by MLSD, or LIST where the server does not know that.
 Failures: everything that a server can do ends as a FetchError; a kept connection that turns out to be dead before any
 reply is replaced once.
 """
@@ -13,13 +14,30 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.internet.interfaces import IHostnameResolver
+from zope.interface import implementer
 
 from lcc.config import BotConfig
 from lcc.errors import FetchError
 from lcc.fetchers.base import CoroutineFetcher, Task
+from lcc.fetchers.folders import URI_LIST, read_list, read_mlsd, type_of, wants_folders, write_folder
 from lcc.fetchers.ftp_control import FtpControl
 from lcc.fetchers.ftp_words import FtpName, data_port, ftp_name, modified_seconds, refusal, size_bytes
+from lcc.interfaces import IContentSink
 from lcc.model import Fetched
+
+LISTING_BYTES_MAX = 16 << 20
+"""Of a folder."""
+
+
+@implementer(IContentSink)
+class _Held:
+    """Holds content in memory."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.data += data
 
 
 class FtpKey(NamedTuple):
@@ -43,7 +61,7 @@ class FtpFetcher(CoroutineFetcher):
 
     async def run(self, task: Task) -> Fetched:
         """As :meth:`lcc.fetchers.base.CoroutineFetcher.run`."""
-        name = ftp_name(task.order.url)
+        name = ftp_name(task.order.url, wants_folders(task.order))
         key = FtpKey(task.order.pid, name.host, name.port, task.order.private)
         control = self._take(key)
         if control is not None:
@@ -69,7 +87,8 @@ class FtpFetcher(CoroutineFetcher):
         try:
             if control.served == 1:
                 await self._login(control)
-            fetched = await self._transfer(control, task, name)
+            transfer = self._list if name.is_folder else self._transfer
+            fetched = await transfer(control, task, name)
             keep = True
             return fetched
         except FetchError as error:
@@ -93,26 +112,57 @@ class FtpFetcher(CoroutineFetcher):
 
     async def _transfer(self, control: FtpControl, task: Task, name: FtpName) -> Fetched:
         order = task.order
+        mimetype = type_of(order)
         modified = modified_seconds(await self._ask_if_known(control, f"MDTM {name.path}"))
         size = size_bytes(await self._ask_if_known(control, f"SIZE {name.path}"))
         known = modified is not None and size is not None
         if order.conditional and known and (order.modified, order.stored_bytes) == (modified, size):
-            return Fetched(0, order.url, modified=modified, revalidate=True, unchanged=True)
+            return Fetched(0, order.url, mimetype, modified=modified, revalidate=True, unchanged=True)
         if size is not None:
             task.check_size(size)
+        await self._retrieve(control, f"RETR {name.path}", task)
+        if size is not None and task.size_bytes != size:
+            raise FetchError("early-eof", f"{task.size_bytes} bytes of {size}")
+        return Fetched(0, order.url, mimetype, modified=modified, revalidate=known)
+
+    async def _list(self, control: FtpControl, task: Task, name: FtpName) -> Fetched:
+        """The URLs of what is in a folder."""
+        mimetype = type_of(task.order) or URI_LIST
+        # A path that begins with a dash would be taken for options.
+        path = f"./{name.path}" if name.path.startswith("-") else name.path
+        if control.machine_lists:
+            try:
+                write_folder(task, read_mlsd(await self._lines(control, f"MLSD {path}".rstrip(), task)))
+                return Fetched(0, task.order.url, mimetype)
+            except FetchError as error:
+                if control.lost or error.entry.name != "server-refused":
+                    raise
+                control.machine_lists = False
+        write_folder(task, read_list(await self._lines(control, f"LIST {path}".rstrip(), task)))
+        return Fetched(0, task.order.url, mimetype)
+
+    async def _lines(self, control: FtpControl, command: str, task: Task) -> list[str]:
+        """What a data connection brings, which is held in memory."""
+        held = _Held()
+        listing = Task(task.order, held, LISTING_BYTES_MAX)
+        try:
+            await self._retrieve(control, command, listing)
+        finally:
+            task.wire_bytes += listing.wire_bytes
+        return [line.rstrip("\r") for line in held.data.decode("latin-1").split("\n")]
+
+    async def _retrieve(self, control: FtpControl, command: str, task: Task) -> None:
+        """Take all that a data connection brings as the content."""
         download = self.download(task)
         try:
             await self._open_data(control, download)
             try:
-                both: list[Deferred[Any]] = [control.send(f"RETR {name.path}"), download.done]
+                both: list[Deferred[Any]] = [control.send(command), download.done]
                 await gatherResults(both, consumeErrors=True)
             except FirstError as first:
                 first.subFailure.raiseException()
         finally:
             download.drop()
-        if size is not None and task.size_bytes != size:
-            raise FetchError("early-eof", f"{task.size_bytes} bytes of {size}")
-        return Fetched(0, order.url, modified=modified, revalidate=known)
 
     async def _ask_if_known(self, control: FtpControl, command: str) -> str:
         """The reply, also where it is a refusal: neither command is one that every server knows."""

@@ -27,6 +27,7 @@ class FtpControl(Protocol):
     :ivar replies: how many came since then.
     :ivar served: fetches that it was used for.
     :ivar extended: EPSV has not been refused.
+    :ivar machine_lists: nor has MLSD.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class FtpControl(Protocol):
         self.replies = 0
         self.served = 0
         self.extended = True
+        self.machine_lists = True
         self.lost = False
         self._clock = clock
         self._settings = settings

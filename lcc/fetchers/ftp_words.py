@@ -29,16 +29,24 @@ class FtpName(NamedTuple):
     """What a URL names.
 
     :ivar host: as in the URL, IPv6 in brackets.
-    :ivar path: relative to where the login leads; each character is one byte.
+    :ivar path: relative to where the login leads; each character is one byte.  That of a folder ends with a slash,
+        or is empty.
     """
 
     host: str
     port: int
     path: str
 
+    @property
+    def is_folder(self) -> bool:
+        """It names a folder."""
+        return not self.path or self.path.endswith("/")
 
-def ftp_name(url: str) -> FtpName:
+
+def ftp_name(url: str, folders: bool = False) -> FtpName:
     """What this URL names (RFC 1738, section 3.2).
+
+    :param folders: it may be a folder.
 
     An encoded slash, and dot segments behind encodings, are refused: with them a path could lead out of the root
     that the URL lies under.  So are control characters: a line end would begin another command.
@@ -61,7 +69,7 @@ def ftp_name(url: str) -> FtpName:
     for segment in segments:
         if segment in (b".", b"..") or any(byte < 32 or byte in b"/\x7f" for byte in segment):
             raise FetchError("scheme-unsupported", f"{segment[:80]!r} in the path")
-    if not segments[-1]:
+    if not segments[-1] and not folders:
         raise FetchError("scheme-unsupported", "this is a folder, not a file")
     return FtpName(match[1].lower(), port, b"/".join(segments).decode("latin-1"))
 

@@ -20,6 +20,6 @@ class UriListExtractor:
         """As :meth:`lcc.interfaces.ILinkExtractor.extract`."""
         if not found.document.whole:
             content = content[: content.rfind(b"\n") + 1]
-        for line in content.decode("utf-8", "replace").splitlines():
-            if line and not line.startswith("#"):
+        for line in content.decode("utf-8", "replace").split("\n"):
+            if line.strip() and not line.startswith("#"):
                 found.link(line.strip(), "", "", "list")
