@@ -5,6 +5,7 @@ A manifest comes behind the content of its rows; until then content is held.  Th
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -25,6 +26,9 @@ ROW_BYTES = 1000
 """What a row counts besides."""
 MANIFEST_BYTES_MAX = 64 << 20
 _BLOCK = 512
+_OCTAL = re.compile(rb"[0-7]{1,12}").fullmatch
+_BINARY = 0x80
+"""In front of a size that has no place as text."""
 _MANIFEST = b"manifest/"
 _NOT_BROWSABLE = "-"
 
@@ -99,10 +103,10 @@ class TarPages:
             raise CacheError(NO_LCC)
         name, folder = header[:100].rstrip(b"\0"), header[345:500].rstrip(b"\0")
         size = header[124:136]
-        try:
-            size_bytes = int.from_bytes(size[1:], "big") if size[0] == 0x80 else int(size.rstrip(b"\0 "), 8)
-        except ValueError:
-            raise CacheError(NO_LCC) from None
+        octal = _OCTAL(size.rstrip(b"\0 "))
+        if octal is None and size[0] != _BINARY:
+            raise CacheError(NO_LCC)
+        size_bytes = int.from_bytes(size[1:], "big") if octal is None else int(octal[0], 8)
         path = b"%s/%s" % (folder, name)
         if not path.startswith(_MANIFEST):
             return _Member(path, size_bytes, self._content_bytes_max)

@@ -16,6 +16,8 @@ from lcc.roles.botm.content_port import ContentPort, content_factory
 from lcc.roles.cu.packages.production import Where, Workshop
 from lcc.roles.cu.questions import Questions
 from lcc.roles.cu.web.site import build_site
+from lcc.storage.database.migrations import TASKS
+from lcc.testing.inline_database import InlineDatabase
 from lcc.transport.http_client import HttpClient, HttpFailed
 from tests.fuzz.mutation import TOKENS
 from tests.fuzz.target import HOSTILE, Target, check
@@ -224,6 +226,7 @@ class HttpQuestions(_Http):
             self.world.put(f"http://site.example/{number}", _PAGE)
         self.content = ContentClient(reactor, f"unix:{home}/nobody.sock")
         questions = Questions(self.world.database, 10_000)
+        tasks = Questions(InlineDatabase(home, Random(1), "sqlite:tasks.sqlite", TASKS), 10_000)
         workshop = Workshop(reactor, Where(home / "content", 1, f"unix:{home}/nobody.sock", home), 0, reactor.seconds)
         watcher = self.world.users.watcher
         self.factory = build_site(
@@ -235,7 +238,7 @@ class HttpQuestions(_Http):
             "content",
             reactor,
             None,
-            questions,
+            tasks,
             lambda origins: succeed(None),
         )
 

@@ -28,6 +28,7 @@ CLOCKS = frozenset({"now", "_now", "seconds", "time", "timestamp", "_wall_clock"
 
 NUMBERS = {
     # Numbers, not text.
+    "client/packages.py: int(parse_sources(row['source']))",
     "roles/cu/query.py: int(sources)",
     "roles/qm/orders/dispatcher.py: int(Source.POLLED)",
     "roles/qm/orders/dispatcher.py: int(Source.TOLD)",
@@ -86,6 +87,7 @@ NUMBERS = {
     "provider/hidden.py: int(fields[_ARG_END])",
     "provider/hidden.py: int(fields[_ARG_START])",
     # A few digits: a pattern has looked at them in the line before.
+    "client/packages.py: int(octal[0], 8)",
     "domain/urls.py: int(text[1:], 16)",
     "fetchers/http_head.py: int(day)",
     "fetchers/http_head.py: int(digits)",
