@@ -88,7 +88,7 @@ SETS = [
         "mass-deletion-not-held",
         "P5: a full set that names nothing deletes everything, and nobody has said that this is meant",
         "lcc/domain/deletions.py",
-        "return deletions > floor and deletions > share * cached",
+        "return deletions > floor and deletions > share * told",
         "return False",
     ),
     Bug(
