@@ -222,7 +222,16 @@ def test_all_roles_in_one_process_behind_a_port_that_systemd_has_opened(
             assert publishing.wait(120) == 0
             system.wait_cached(site)
             wait_for("all roles are ready", lambda: health(ports[1], "/readyz")[0] == 200)
-            assert health(ports[1], "/readyz")[1].keys() == {"qm", "botm", "bot", "cu", "uns", "scheduler", "manager"}
+            assert health(ports[1], "/readyz")[1].keys() == {
+                "qm",
+                "botm",
+                "bot",
+                "cu",
+                "uns",
+                "scheduler",
+                "manager",
+                "spider",
+            }
             assert_what_is_asked_for(ports[1])
             os.kill(system.processes["all"].pid, signal.SIGTERM)
             system.processes.pop("all").wait(60)
