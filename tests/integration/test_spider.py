@@ -26,11 +26,13 @@ from tests.support.waiting import wait_for
 
 from .databases import SQLITE_ALWAYS
 
-ROLES = ("uns", "qm", "botm", "bot", "cu", "scheduler", "spider")
+ROLES = ("uns", "qm", "botm", "bot", "cu", "scheduler", "manager", "spider")
 SETTINGS = """
 [watched]
 interval = 0
 bandwidth_bytes = 0
+[manager]
+user = "root"
 [spider]
 stores = ["links"]
 told_wait = 3.0
