@@ -28,6 +28,9 @@ from .databases import SQLITE_ALWAYS
 
 ROLES = ("uns", "qm", "botm", "bot", "cu", "scheduler", "manager", "spider")
 SETTINGS = """
+[qm]
+lease = 10
+retry_initial = 0.5
 [watched]
 interval = 0
 bandwidth_bytes = 0
@@ -127,7 +130,7 @@ def test_roles_are_killed_while_a_crawl_runs(tmp_path: Path, database_url: str |
     with crawling(tmp_path, database_url, hosts=5, pages=60) as world:
         world.add("all")
         world.system.start(*ROLES)
-        for _ in range(25):
+        for _ in range(20):
             if world.is_done("all"):
                 break
             victim = chance.choice([*ROLES, "spider", "spider"])
