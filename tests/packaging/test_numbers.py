@@ -42,6 +42,8 @@ NUMBERS = {
     "roles/uns/notifiers/connection.py: int(MAY_SAY[hello.role])",
     "roles/uns/notifiers/connection.py: int(UNORDERED)",
     "roles/uns/notifiers/connection.py: int(source)",
+    "domain/spider/rules.py: float(settings.revisit_seconds)",
+    "roles/spider/answers.py: int(self._told_wait_seconds)",
     "domain/timeslots.py: float(last)",
     "domain/urls.py: int(address.ipv4_mapped)",
     "domain/wording.py: int(seconds)",
