@@ -38,6 +38,9 @@ class SpiderConfig:
         ),
         "filters that each link passes, in this order",
     )
+    extractors: tuple[str, ...] = setting(
+        (), "link extractors to use, for each type the first that reads it; empty: all that are installed"
+    )
     stores: tuple[str, ...] = setting(
         (), "stores that keep what is read, such as links (a log of all links), warc or text"
     )

@@ -23,6 +23,7 @@ from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
+from lcc.spider.extractors.registry import extractors_by_type
 from lcc.spider.stores.registry import stores_named
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.migrations import SPIDER
@@ -141,7 +142,7 @@ def build_store(config: Config, database: Any) -> FrontierStore:
 def build(config: Config, environment: Environment) -> RoleService:
     """The spider's services; started in this order, stopped in reverse.
 
-    :raises ConfigError: a store or filter does not exist.
+    :raises ConfigError: a store, filter or extractor does not exist.
     """
     settings, reactor = config.spider, environment.reactor
     place = place_of(config, SPIDER)
@@ -150,6 +151,8 @@ def build(config: Config, environment: Environment) -> RoleService:
     )
     frontier = build_store(config, database)
     stores = stores_named(settings.stores)
+    if settings.extractors:
+        extractors_by_type(settings.extractors)
     limits = ExtractionLimits(
         links=settings.links_max,
         document_bytes=settings.page_bytes,
@@ -158,7 +161,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         page_chars=TEXT_CHARS if any(store.wants_text for store in stores) else 0,
     )
     workers = settings.workers or min(WORKERS_MAX, os.cpu_count() or 1)
-    pool = ExtractionPool(reactor, spawn_by(reactor, limits), limits, workers)
+    pool = ExtractionPool(reactor, spawn_by(reactor, limits, settings.extractors), limits, workers)
     keeping = Keeping(
         stores,
         frontier,

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from lcc.domain.robots_rules import AGENT
 from lcc.feeds.plain import plain_text
 from lcc.model.links import ExtractionLimits, PageLinks
 from lcc.spider.extractors.extraction import Extraction
@@ -53,7 +54,7 @@ class Worker:
     :param robot: as :class:`lcc.spider.extractors.extraction.Extraction`.
     """
 
-    def __init__(self, limits: ExtractionLimits, extractors: Sequence[str] = (), robot: str = "lcc") -> None:
+    def __init__(self, limits: ExtractionLimits, extractors: Sequence[str] = (), robot: str = AGENT.lower()) -> None:
         by_type = extractors_by_type(extractors)
         self._limits = limits
         self._extraction = Extraction(by_type, limits, robot)

@@ -30,6 +30,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from lcc.domain.robots_rules import AGENT
 from lcc.model.links import ExtractionLimits, Page, PageLinks
 from lcc.spider.messages import BadFrame, Frames, read_links, read_types, write_pages
 from lcc.workers.launch import python_process
@@ -50,7 +51,9 @@ Spawn = Callable[[ProcessProtocol], Any]
 """Starts a worker with this protocol at its descriptors 0 to 2; gives its ``IProcessTransport``."""
 
 
-def spawn_by(reactor: Any, limits: ExtractionLimits, extractors: Sequence[str] = (), robot: str = "lcc") -> Spawn:
+def spawn_by(
+    reactor: Any, limits: ExtractionLimits, extractors: Sequence[str] = (), robot: str = AGENT.lower()
+) -> Spawn:
     """Starts real processes.
 
     :param extractors, robot: as :class:`lcc.spider.worker.Worker`.

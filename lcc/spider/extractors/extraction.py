@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lcc.domain.robots_rules import AGENT
 from lcc.interfaces import ILinkExtractor
 from lcc.model.links import ExtractionLimits, PageLinks
 from lcc.spider.extractors.found import Document, Found, Full
@@ -18,7 +19,7 @@ class Extraction:
     """
 
     def __init__(
-        self, extractors: Mapping[str, ILinkExtractor], limits: ExtractionLimits, robot: str = "lcc"
+        self, extractors: Mapping[str, ILinkExtractor], limits: ExtractionLimits, robot: str = AGENT.lower()
     ) -> None:
         self._extractors = extractors
         self._limits = limits
