@@ -64,9 +64,12 @@ def explained(spider: Spider, do: Callable[[Any], Any], now: int = NOW) -> dict[
 
 
 def telling(big: Spider) -> None:
+    some = range(20)
     refs = [HostRef(1, A), HostRef(1, "http://h1.example/")]
     for crawl_at in (NOW, NOW + 2 * DAY):
         reached = explained(big, lambda txn, now=crawl_at: ready_hosts(txn, 1, ALL, now, 100))
+        assert reached["sphost"] == {("range", "sphost_ready")}
+        reached = explained(big, lambda txn, now=crawl_at: ready_hosts(txn, 1, some, now, 100))
         assert reached["sphost"] == {("range", "sphost_ready")}
         reached = explained(big, lambda write: tell(write, refs), crawl_at)
         assert ("range", "spurl_next") in reached["spurl"]

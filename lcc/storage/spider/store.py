@@ -166,7 +166,7 @@ class FrontierStore:
 
     def ready_hosts(self, crawl: int, buckets: Collection[int], now: int, limit: int) -> Deferred[list[ReadyHost]]:
         """As :meth:`lcc.interfaces.IFrontier.ready_hosts`."""
-        return self._database.interact(ready_hosts, crawl, list(buckets), now, limit)
+        return self._database.select(ready_hosts, crawl, list(buckets), now, limit)
 
     def hosts_this_hour(self, now: int) -> Deferred[int]:
         """As :meth:`lcc.interfaces.IFrontier.hosts_this_hour`."""
@@ -187,7 +187,7 @@ class FrontierStore:
 
     def told_hosts(self, crawl: int, buckets: Collection[int], now: int, limit: int) -> Deferred[list[ReadyHost]]:
         """As :meth:`lcc.interfaces.IFrontier.told_hosts`."""
-        return self._database.interact(told_hosts, crawl, list(buckets), now, limit)
+        return self._database.select(told_hosts, crawl, list(buckets), now, limit)
 
     def told_urls(self, host: HostRef, before: int, limit: int) -> Deferred[list[ToldUrl]]:
         """As :meth:`lcc.interfaces.IFrontier.told_urls`."""

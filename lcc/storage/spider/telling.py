@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from lcc.interfaces import IFrontierRules
 from lcc.model.crawls import (
+    BUCKETS,
     NEVER,
     Crawl,
     CrawlState,
@@ -27,8 +28,6 @@ V = TypeVar("V")
 VISITED = (UrlState.CACHED, UrlState.FAILED, UrlState.GONE, UrlState.REFUSED)
 _FIRST = "WHERE crawl = ? AND hostkey = ? AND state = ? AND urlrank <= ? ORDER BY urlrank LIMIT ?"
 _TELLABLE = ("state", "urlrank", "told_set")
-_READY = "SELECT crawl, root, pid, ready_time FROM sphost{} WHERE crawl = ? AND bucket = ? AND ready_time <= ?"
-_ASKED = "SELECT crawl, root, pid, ask_time FROM sphost{} WHERE crawl = ? AND bucket = ? AND ask_time <= ?"
 
 
 # Which hosts.
@@ -36,20 +35,26 @@ _ASKED = "SELECT crawl, root, pid, ask_time FROM sphost{} WHERE crawl = ? AND bu
 
 def ready_hosts(txn: Txn, crawl: int, buckets: Collection[int], now: int, limit: int) -> list[ReadyHost]:
     """As :meth:`lcc.interfaces.IFrontier.ready_hosts`."""
-    sql = f"{_READY.format(' ' + txn.by_index('sphost_ready'))} ORDER BY ready_time LIMIT ?"
-    return _first(txn, sql, crawl, buckets, now, limit)
+    return _first(txn, "ready_time", "sphost_ready", crawl, buckets, now, limit)
 
 
 def told_hosts(txn: Txn, crawl: int, buckets: Collection[int], now: int, limit: int) -> list[ReadyHost]:
     """As :meth:`lcc.interfaces.IFrontier.told_hosts`."""
-    sql = f"{_ASKED.format(' ' + txn.by_index('sphost_ask'))} ORDER BY ask_time LIMIT ?"
-    return _first(txn, sql, crawl, buckets, now, limit)
+    return _first(txn, "ask_time", "sphost_ask", crawl, buckets, now, limit)
 
 
-def _first(txn: Txn, sql: str, crawl: int, buckets: Collection[int], now: int, limit: int) -> list[ReadyHost]:
-    rows = txn.query_each(sql, [(crawl, bucket, now, limit) for bucket in sorted(buckets)])
-    rows.sort(key=lambda row: (row[3], row[1]))
-    return [ReadyHost(*row[:3]) for row in rows[:limit]]
+def _first(
+    txn: Txn, column: str, index: str, crawl: int, buckets: Collection[int], now: int, limit: int
+) -> list[ReadyHost]:
+    """The first hosts by this time.  Those of other spiders are passed over in the index: one walk, not one for each
+    bucket, so that it costs little where there is nothing to do."""
+    own = sorted(set(buckets))
+    some = f" AND bucket IN ({', '.join('?' * len(own))})" if len(own) < BUCKETS else ""
+    sql = (
+        f"SELECT crawl, root, pid FROM sphost {txn.by_index(index)} WHERE crawl = ? AND {column} <= ?{some}"
+        f" ORDER BY {column}, bucket LIMIT ?"
+    )
+    return [ReadyHost(*row) for row in txn.query(sql, [crawl, now, *(own if some else ()), limit])] if own else []
 
 
 def told_urls(txn: Txn, rules: IFrontierRules, host: HostRef, before: int, limit: int) -> list[ToldUrl]:

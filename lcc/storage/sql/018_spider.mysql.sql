@@ -65,8 +65,8 @@ CREATE TABLE IF NOT EXISTS sphost (
     ready_time BIGINT,                          -- from when on URLs of it can be told; NULL: there are none, or no room
     ask_time BIGINT,                            -- when to ask what became of its told URLs; NULL: there are none
     PRIMARY KEY (crawl, hostkey),
-    KEY sphost_ready (crawl, bucket, ready_time),
-    KEY sphost_ask (crawl, bucket, ask_time),
+    KEY sphost_ready (crawl, ready_time, bucket),
+    KEY sphost_ask (crawl, ask_time, bucket),
     KEY sphost_known (crawl, known),
     KEY sphost_parked (crawl, parked_time)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

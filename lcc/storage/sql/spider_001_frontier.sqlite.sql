@@ -65,8 +65,8 @@ CREATE TABLE sphost (
     ask_time INTEGER,                           -- when to ask what became of its told URLs; NULL: there are none
     PRIMARY KEY (crawl, hostkey)
 ) WITHOUT ROWID;
-CREATE INDEX sphost_ready ON sphost (crawl, bucket, ready_time);
-CREATE INDEX sphost_ask ON sphost (crawl, bucket, ask_time);
+CREATE INDEX sphost_ready ON sphost (crawl, ready_time, bucket);
+CREATE INDEX sphost_ask ON sphost (crawl, ask_time, bucket);
 CREATE INDEX sphost_known ON sphost (crawl, known);
 CREATE INDEX sphost_parked ON sphost (crawl, parked_time);
 
