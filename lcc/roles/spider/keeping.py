@@ -1,11 +1,13 @@
 """Keeps what is read in stores: files of this spider, each with its place in the frontier.
 
 Stores work in a thread, one after the other.  What a store has is durable before its place is committed; after a
-crash it takes back what is behind that.
+crash it takes back what is behind that.  While one cannot write, as on a full disk, nothing is committed: the spider
+waits, and no store lacks a page.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from lcc.errors import ConfigError, StoreUnavailable
 from lcc.interfaces import IFrontier, IOpenStore, IPageStore
 from lcc.model.links import Page, PageLinks, StoreSettings
 
@@ -48,7 +51,7 @@ class Keeping:
     def keep(self, pages: Sequence[tuple[Page, PageLinks]]) -> Deferred[Mapping[str, str]]:
         """Have pages kept; gives the places of the stores, by their names in the frontier.
 
-        :raises OSError: (as the Deferred's failure) a store cannot; all are opened again the next time.
+        :raises StoreUnavailable: (as the Deferred's failure) a store cannot; all are opened again the next time.
         """
         return Deferred.fromCoroutine(self._keep(pages))
 
@@ -69,17 +72,29 @@ class Keeping:
             await self.close()
             places = await self._frontier.places()
             for store in self._stores:
-                place = places.get(store.name, "")
-                self._open[store.name] = await self._in_thread(self._opened, store, place)
+                work = self._in_thread(self._opened, store, places.get(store.name, ""))
+                self._open[store.name] = await self._named(store, work)
         # Until the next batch is asked for, nobody knows whether this one was committed.
         self._committed = True
         try:
             return {
-                store.name: await self._in_thread(_write, self._open[store.name], pages) for store in self._stores
+                store.name: await self._named(store, self._in_thread(_write, self._open[store.name], pages))
+                for store in self._stores
             }
         except BaseException:
             self._committed = False
             raise
+
+    async def _named(self, store: IPageStore, work: Deferred[Any]) -> Any:
+        """What a store does; its error says whose it is.
+
+        :raises StoreUnavailable: it cannot.
+        """
+        try:
+            return await work
+        except (OSError, ConfigError) as error:
+            reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+            raise StoreUnavailable(f"the store {store.name} in {self._folder / store.name}: {reason}") from error
 
     def _opened(self, store: IPageStore, place: str) -> IOpenStore:
         folder = self._folder / store.name
