@@ -113,6 +113,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lcc-admin feed suspend": (("lcc-admin feed suspend 1", "stop reading it"),),
     "lcc-admin feed resume": (("lcc-admin feed resume 1", "read it again"),),
     "lcc-admin feed remove": (("lcc-admin feed remove 2", "its items are forgotten after a time"),),
+    "lcc-admin spider": (("lcc-admin spider list", "list all crawls"),),
+    "lcc-admin spider add": (
+        (
+            "lcc-admin spider add docs --start http://www.example.org/ --restrict-to 'https?://www\\.example\\.org/'",
+            "a whole site",
+        ),
+        ("lcc-admin spider add rest --provider 1 --depth 5", "what a provider has not told, but its pages link to"),
+    ),
+    "lcc-admin spider start": (("lcc-admin spider start docs http://www.example.org/map.html", "begin there, too"),),
+    "lcc-admin spider set": (("lcc-admin spider set docs --urls 100000 --revisit 86400", "visit pages again"),),
+    "lcc-admin spider list": (("lcc-admin spider list --json", "for programs"),),
+    "lcc-admin spider show": (("lcc-admin spider show docs", "what it follows, and how far it is"),),
+    "lcc-admin spider status": (("lcc-admin spider status", "spiders, crawls, and their hosts"),),
+    "lcc-admin spider why": (
+        ("lcc-admin spider why http://www.example.org/page.html", "found, fetched, or dropped by which filter"),
+    ),
+    "lcc-admin spider exclude": (("lcc-admin spider exclude docs old.example.org", "follow no links to this host"),),
+    "lcc-admin spider include": (("lcc-admin spider include docs old.example.org", "follow them again"),),
+    "lcc-admin spider pause": (("lcc-admin spider pause docs", "fetch nothing more for now"),),
+    "lcc-admin spider resume": (("lcc-admin spider resume docs", "go on"),),
+    "lcc-admin spider run": (("lcc-admin spider run docs", "go on, and show how far it is"),),
+    "lcc-admin spider remove": (("lcc-admin spider remove rest", "cached pages stay"),),
     "lcc-admin task": (("lcc-admin task list", "list all tasks"),),
     "lcc-admin task add": (
         ("lcc-admin task add --every 3600 -- fetch-weather --city Amsterdam", "hourly"),

@@ -60,7 +60,7 @@ def scheduler(lcc: Lcc, monkeypatch: Any) -> Iterator[DirectDatabase]:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: Any) -> None:
     """Nobody answers later."""
-    monkeypatch.setattr("lcc.admin.tasks.orders._WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("lcc.admin.role_tables._WAIT_SECONDS", 0.1)
 
 
 def test_feeds_without_a_scheduler(lcc: Lcc) -> None:

@@ -47,7 +47,7 @@ def say(lcc: Lcc, *words: str, code: int = 0) -> str:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: Any) -> None:
     """Nobody answers later; it is always the same time."""
-    monkeypatch.setattr("lcc.admin.tasks.orders._WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("lcc.admin.role_tables._WAIT_SECONDS", 0.1)
     monkeypatch.setattr("lcc.admin.context.Admin.now", lambda _: NOW)
 
 

@@ -23,7 +23,7 @@ from lcc.model.crawls import (
     Verdict,
 )
 from lcc.storage.database.migrations import MAIN, SPIDER
-from lcc.storage.spider.orders import CRAWL_ADD, ORDERS, add_body
+from lcc.storage.spider.orders import CRAWL_ADD, ORDERS, add_body, starts_of
 from lcc.storage.spider.store import FrontierStore
 from lcc.storage.spider.views import crawl_status, host_by_key, url_by_key
 from tests.support.databases import Backend, DirectDatabase, result_of
@@ -56,8 +56,7 @@ class Spider:
     def order(self, kind: str, crawl: str = "a", starts: Sequence[str] = (), now: int = NOW, **body: Any) -> Any:
         """Give an order, and have it carried out; its answer."""
         number = self.database.now(ORDERS.give, kind, crawl, {**body, "starts": list(starts)}, now)
-        for order in result_of(self.store.open_orders(100)):
-            result_of(self.store.carry_out(order, [found(url) for url in order.body["starts"]], now))
+        carry_out_all(self, now)
         return self.database.blocking.interact(ORDERS.answer, number)
 
     def add(self, *starts: str, name: str = "a", now: int = NOW, **settings: Any) -> int:
@@ -153,3 +152,9 @@ class Spider:
         )
         for row in self.database.query(sql):
             assert [*row[2:6]] == [int(count) for count in row[6:]], row
+
+
+def carry_out_all(spider: Spider, now: int = NOW) -> None:
+    """Carry out all orders that wait; URLs have one name."""
+    for order in result_of(spider.store.open_orders(1000)):
+        result_of(spider.store.carry_out(order, [found(url) for url in starts_of(order)], now))

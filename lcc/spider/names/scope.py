@@ -22,6 +22,9 @@ _COUNTED = regex.compile(r"\{(\d*)(?:,(\d*))?\}")
 _REPEATS_MAX = 1000
 """Of all counted repetitions in each other: the compiler writes them out."""
 _PROBE_CHARS = 60
+_UNITS = ("a/", "a.", "x=1&", "ab", "%20", "-", "a", "1")
+_LITERAL = regex.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\[^A-Za-z0-9])*")
+"""What an expression says as it stands."""
 
 
 class Scope:
@@ -56,8 +59,11 @@ class Scope:
 
     def _probe(self) -> None:
         """Try it with URLs that repeat what it may repeat, and end otherwise."""
-        for unit in ("a", "a/", "1", "a.", "x=1&", "ab", "%20", "-"):
-            for start in ("http://www.example.org/", "http://"):
+        own = dict.fromkeys(char for char in self.expression if char.isalnum())
+        literal = _LITERAL.match(self.expression)
+        begin = regex.sub(r"\\(.)", r"\1", literal[0]) if literal else ""
+        for start in dict.fromkeys(("http://www.example.org/", "http://", begin)):
+            for unit in (*_UNITS, *own):
                 url = start + unit * (_PROBE_CHARS // len(unit)) + "\x01"
                 if not self.contains(url) and self.timeouts:
                     raise ConfigError([f"the expression repeats repetitions, as (a+)+: too slow with {url[:40]}…"])

@@ -1,0 +1,420 @@
+"""``lcc-admin spider``: crawls, which follow links."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from lcc.admin.context import SEE_PROVIDERS, Admin, existing, pass_admin
+from lcc.admin.feeds.private_sites import allow_private_site
+from lcc.admin.output import Column, Listing, json_option, say_facts
+from lcc.admin.spider.values import (
+    CRAWL,
+    SEE_CRAWLS,
+    TABLES,
+    existing_crawl,
+    hosts_callback,
+    new_name_callback,
+    resolver_callback,
+    say_done,
+    starts_callback,
+)
+from lcc.admin.spider.why import why_command
+from lcc.admin.values import PID
+from lcc.commands.errors import Failed
+from lcc.commands.watch import clean, interval_option
+from lcc.domain.urls import site_of
+from lcc.domain.wording import number, utc
+from lcc.errors import ConfigError
+from lcc.insight.crawl_words import crawl_facts, crawl_record, host_record, progress_line, state_words
+from lcc.model.crawls import BUCKETS, CrawlSettings, CrawlState, UrlOrder
+from lcc.spider.crawl_inputs import check_crawl, check_settings
+from lcc.spider.names.presets import PRESETS
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.providers.providers import get_provider
+from lcc.storage.spider.claims import spiders
+from lcc.storage.spider.orders import (
+    CRAWL_ADD,
+    CRAWL_EXCLUDE,
+    CRAWL_INCLUDE,
+    CRAWL_PAUSE,
+    CRAWL_REMOVE,
+    CRAWL_RESUME,
+    CRAWL_SET,
+    CRAWL_START,
+    STARTS_MAX,
+    add_body,
+)
+from lcc.storage.spider.views import biggest_hosts, crawl_status, crawl_statuses, parked_hosts
+
+HOSTS_SHOWN = 10
+_COLUMNS = (
+    Column("name", 16),
+    Column("state", 8),
+    Column("known", 9, "number"),
+    Column("waiting", 9, "number"),
+    Column("told", 7, "number", title="told"),
+    Column("cached", 9, "number"),
+    Column("failed", 7, "number"),
+    Column("hosts", 7, "number"),
+    Column("follows"),
+)
+_SECONDS_MAX = 10 * 365 * 86400
+_SECONDS = click.IntRange(1, _SECONDS_MAX)
+_LIMIT = click.IntRange(0, 2**40)
+_start_option = click.option(
+    "--start",
+    "starts",
+    multiple=True,
+    metavar="URL|@FILE",
+    callback=starts_callback,
+    help="Where it begins (repeatable); @FILE: a file with a URL in each line.",
+)
+
+
+@click.group("spider")
+def spider_group() -> None:
+    """Manage crawls: spiders follow the links of cached pages.
+
+    A spider fetches nothing itself: it tells the LCC of the URLs that it finds, and reads them in the cache.
+    """
+
+
+spider_group.add_command(why_command)
+
+
+def _limits(command: Any) -> Any:
+    """The options that ``add`` and ``set`` share."""
+    for option in (
+        click.option(
+            "--revisit-most",
+            "revisit_most_seconds",
+            type=_SECONDS,
+            metavar="SECONDS",
+            help="Longest time between visits.  Default: 90 days.",
+        ),
+        click.option(
+            "--revisit-least",
+            "revisit_least_seconds",
+            type=_SECONDS,
+            metavar="SECONDS",
+            help="Shortest time between visits.  Default: an hour.",
+        ),
+        click.option(
+            "--revisit",
+            "revisit_seconds",
+            type=click.IntRange(0, _SECONDS_MAX),
+            metavar="SECONDS",
+            help="Visit pages again: first after this time, then as often as they change.  0: never, the default.",
+        ),
+        click.option("--hosts", "hosts_max", type=_LIMIT, help="Maximum number of hosts.  0: no limit, the default."),
+        click.option("--urls", "urls_max", type=_LIMIT, help="Maximum number of URLs.  0: no limit, the default."),
+        click.option(
+            "--depth", "depth_max", type=_LIMIT, help="Maximum number of links from a start.  Default: no limit."
+        ),
+        click.option("--restrict-to", metavar="REGEX", help="Perl-like expression with which normalised URLs begin."),
+    ):
+        command = option(command)
+    return command
+
+
+_NAMED = {
+    "revisit": "revisit_seconds",
+    "revisit_least": "revisit_least_seconds",
+    "revisit_most": "revisit_most_seconds",
+}
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that were given."""
+    return {_NAMED.get(name, name): value for name, value in options.items() if value is not None}
+
+
+@spider_group.command("add")
+@click.argument("name", callback=new_name_callback)
+@_start_option
+@_limits
+@click.option("--provider", "pid", type=PID, help="Complete what this provider told: follow links within its roots.")
+@click.option(
+    "--host-resolver",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=resolver_callback,
+    help="Properties file of hosts that are one host.",
+)
+@click.option(
+    "--names", type=click.Choice([*PRESETS]), default="safe", show_default=True, help="How URLs are compared."
+)
+@click.option(
+    "--order",
+    type=click.Choice([each.value for each in UrlOrder]),
+    default=UrlOrder.DEPTH.value,
+    show_default=True,
+    help="Which URL of a host is fetched first.",
+)
+@click.option("--allow-private", is_flag=True, help="Its hosts may be on private addresses.")
+@json_option
+@pass_admin
+def add_command(
+    admin: Admin,
+    /,
+    name: str,
+    starts: tuple[str, ...],
+    pid: int | None,
+    host_resolver: str,
+    names: str,
+    order: str,
+    allow_private: bool,
+    as_json: bool,
+    **limits: Any,
+) -> None:
+    """Add a crawl.  It begins at once, where a spider runs."""
+    settings = CrawlSettings(
+        pid=pid or 0,
+        roots=_roots(admin, pid),
+        names=names,
+        host_resolver=host_resolver,
+        order=UrlOrder(order),
+        allow_private=allow_private,
+        **_given(limits),
+    )
+    try:
+        check_crawl(settings, starts, admin.config.spider, admin.now())
+    except ConfigError as error:
+        raise Failed(str(error), "lcc-admin spider add --help explains the options") from None
+    with TABLES.database(admin) as database:
+        if database.interact(crawl_status, name) is not None:
+            raise Failed(f"there is a crawl {name} already", f"lcc-admin spider show {name}")
+        if allow_private:
+            for site in dict.fromkeys(map(site_of, starts)):
+                allow_private_site(admin, site)
+        body = add_body(settings, starts[:STARTS_MAX])
+        given = [TABLES.order(database, CRAWL_ADD, name, body, admin.now())]
+        given += _order_starts(admin, database, name, starts[STARTS_MAX:])
+        answers = [TABLES.answer(database, ordered) for ordered in given]
+    say_done(as_json, {"name": name}, f"crawl {name}: {len(starts):,} to start from", answers[-1])
+
+
+def _roots(admin: Admin, pid: int | None) -> tuple[str, ...]:
+    if pid is None:
+        return ()
+    with admin.database() as database:
+        provider = existing(database.interact(get_provider, pid), pid)
+    if provider.removed or provider.watched:
+        kind = "removed" if provider.removed else "a watched site"
+        raise Failed(f"provider {pid} is {kind}", f"give one that is registered: {SEE_PROVIDERS}")
+    return provider.roots
+
+
+def _order_starts(admin: Admin, database: BlockingDatabase, name: str, starts: tuple[str, ...]) -> list[int]:
+    """Orders for further starts."""
+    return [
+        TABLES.order(database, CRAWL_START, name, {"starts": starts[index : index + STARTS_MAX]}, admin.now())
+        for index in range(0, len(starts), STARTS_MAX)
+    ]
+
+
+@spider_group.command("start")
+@click.argument("name", type=CRAWL)
+@click.argument("starts", nargs=-1, required=True, metavar="URL|@FILE...", callback=starts_callback)
+@json_option
+@pass_admin
+def start_command(admin: Admin, /, name: str, starts: tuple[str, ...], as_json: bool) -> None:
+    """Give a crawl more URLs to start from."""
+    with TABLES.database(admin) as database:
+        settings = existing_crawl(database, name).crawl.settings
+        try:
+            check_crawl(settings, starts, admin.config.spider, admin.now())
+        except ConfigError as error:
+            raise Failed(str(error), f"lcc-admin spider show {name} shows what it follows") from None
+        answers = [TABLES.answer(database, ordered) for ordered in _order_starts(admin, database, name, starts)]
+    say_done(as_json, {"name": name}, f"crawl {name}: {len(starts):,} more to start from", answers[-1])
+
+
+@spider_group.command("set")
+@click.argument("name", type=CRAWL)
+@_limits
+@json_option
+@pass_admin
+def set_command(admin: Admin, /, name: str, as_json: bool, **limits: Any) -> None:
+    """Change what a crawl follows from now on."""
+    given = _given(limits)
+    if not given:
+        raise Failed("nothing to change was given", "lcc-admin spider set --help names the options")
+    with TABLES.database(admin) as database:
+        new = attrs.evolve(existing_crawl(database, name).crawl.settings, **given)
+        try:
+            check_settings(new, admin.config.spider, admin.now())
+        except ConfigError as error:
+            raise Failed(str(error), "lcc-admin spider set --help explains the options") from None
+        answer = TABLES.answer(database, TABLES.order(database, CRAWL_SET, name, {"settings": given}, admin.now()))
+    say_done(as_json, {"name": name}, f"crawl {name} is changed", answer)
+
+
+@spider_group.command("list")
+@json_option
+@pass_admin
+def list_command(admin: Admin, as_json: bool) -> None:
+    """List all crawls."""
+    listing = Listing(_COLUMNS, as_json)
+    with TABLES.database(admin) as database:
+        for status in database.interact(crawl_statuses):
+            record = crawl_record(status)
+            follows = status.crawl.settings.restrict_to or f"provider {status.crawl.settings.pid}"
+            shown = {**record, **record["counts"], "state": state_words(status), "follows": follows}
+            listing.row(record if as_json else shown)
+    listing.end("there are no crawls: lcc-admin spider add NAME --start URL --restrict-to REGEX")
+
+
+@spider_group.command("show")
+@click.argument("name", type=CRAWL)
+@json_option
+@pass_admin
+def show_command(admin: Admin, name: str, as_json: bool) -> None:
+    """Show what a crawl follows, how far it has come, and what was dropped."""
+    with TABLES.database(admin) as database:
+        status = existing_crawl(database, name)
+    if as_json:
+        click.echo(json.dumps(crawl_record(status)))
+    else:
+        say_facts(crawl_facts(status))
+
+
+@spider_group.command("status")
+@click.argument("name", type=CRAWL, required=False)
+@json_option
+@pass_admin
+def status_command(admin: Admin, name: str | None, as_json: bool) -> None:
+    """Show the spiders, and of each crawl (or this one) its progress and its hosts."""
+    with TABLES.database(admin) as database:
+        running = database.interact(spiders)
+        statuses = [existing_crawl(database, name)] if name else database.interact(crawl_statuses)
+        hosts = {each.crawl.id: database.interact(biggest_hosts, each.crawl.id, HOSTS_SHOWN) for each in statuses}
+        parked = {each.crawl.id: database.interact(parked_hosts, each.crawl.id, HOSTS_SHOWN) for each in statuses}
+    if as_json:
+        crawls = [
+            {
+                **crawl_record(each),
+                "hosts": [host_record(host) for host in hosts[each.crawl.id]],
+                "parked": [host_record(host) for host in parked[each.crawl.id]],
+            }
+            for each in statuses
+        ]
+        found = [{"name": each.name, "buckets": len(each.buckets)} for each in running]
+        click.echo(json.dumps({"spiders": found, "crawls": crawls}))
+        return
+    facts: list[tuple[str, Any]] = [
+        ("spider", f"{each.name}: {len(each.buckets)} of {BUCKETS} buckets") for each in running
+    ]
+    for each in statuses:
+        facts += [("crawl", f"{each.crawl.name} ({state_words(each)})"), ("progress", progress_line(each))]
+        for host in hosts[each.crawl.id]:
+            facts.append(
+                ("host", f"{host.host}: {host.known:,} known, {host.cached:,} cached, {host.waiting:,} waiting")
+            )
+        for host in parked[each.crawl.id]:
+            facts.append(("parked", f"{host.host} until {utc(host.parked_time)}, {number(host.failures, 'failure')}"))
+    say_facts(facts or [("spider", "none has run yet")])
+
+
+def _simple(name: str, kind: str, text: str, doc: str) -> None:
+    @spider_group.command(name, help=doc)
+    @click.argument("names", type=CRAWL, metavar="NAME...", nargs=-1, required=True)
+    @json_option
+    @pass_admin
+    def command(admin: Admin, /, names: tuple[str, ...], as_json: bool) -> None:
+        with TABLES.database(admin) as database:
+            for each in names:
+                existing_crawl(database, each)
+            given = [(each, TABLES.order(database, kind, each, {}, admin.now())) for each in names]
+            for each, ordered in given:
+                say_done(as_json, {"name": each}, f"crawl {each} {text}", TABLES.answer(database, ordered))
+
+
+_simple("pause", CRAWL_PAUSE, "is paused", "Pause crawls: nothing more is fetched for them.")
+_simple("resume", CRAWL_RESUME, "is resumed", "Resume paused crawls.")
+_simple("remove", CRAWL_REMOVE, "is being removed", "Remove crawls with all that they know; cached pages stay.")
+
+
+def _hosts(name: str, kind: str, text: str, doc: str) -> None:
+    @spider_group.command(name, help=doc)
+    @click.argument("crawl", type=CRAWL, metavar="NAME")
+    @click.argument("hosts", nargs=-1, required=True, metavar="HOST...", callback=hosts_callback)
+    @json_option
+    @pass_admin
+    def command(admin: Admin, /, crawl: str, hosts: tuple[str, ...], as_json: bool) -> None:
+        with TABLES.database(admin) as database:
+            existing_crawl(database, crawl)
+            ordered = TABLES.order(database, kind, crawl, {"hosts": list(hosts)}, admin.now())
+            answer = TABLES.answer(database, ordered)
+        record = {"name": crawl, "hosts": list(hosts)}
+        say_done(as_json, record, f"crawl {crawl}: {' '.join(hosts)} {text}", answer)
+
+
+_hosts("exclude", CRAWL_EXCLUDE, "excluded", "Exclude hosts (HOST, HOST:PORT or a URL) from a crawl.")
+_hosts("include", CRAWL_INCLUDE, "no longer excluded", "Take back what was excluded.")
+
+
+@spider_group.command("run")
+@click.argument("name", type=CRAWL)
+@click.option("--until-done", is_flag=True, help="Wait until nothing is left, showing progress.")
+@interval_option
+@pass_admin
+def run_command(admin: Admin, name: str, until_done: bool, every: float) -> None:
+    """Let a crawl go on, and show its progress until nothing is left, or until Ctrl-C.
+
+    It goes on without this command, too.
+    """
+    with TABLES.database(admin) as database:
+        status = existing_crawl(database, name)
+        if status.crawl.state is CrawlState.REMOVING:
+            raise Failed(f"crawl {name} is being removed", SEE_CRAWLS)
+        if status.crawl.state is CrawlState.PAUSED:
+            answer = TABLES.answer(database, TABLES.order(database, CRAWL_RESUME, name, {}, admin.now()))
+            if answer is None:
+                click.echo(TABLES.away, err=True)
+        elif not database.interact(spiders):
+            click.echo(TABLES.away, err=True)
+        if not until_done:
+            click.echo(progress_line(existing_crawl(database, name)))
+            return
+        shown = _ProgressLine()
+        try:
+            while True:
+                status = existing_crawl(database, name)
+                if status.is_done and status.crawl.state is CrawlState.ACTIVE:
+                    break
+                shown.show(f"{name}: {progress_line(status)}")
+                time.sleep(every)
+        except KeyboardInterrupt:
+            shown.end()
+            raise click.Abort from None
+        shown.end()
+    click.echo(f"{name} is done: {progress_line(status)}")
+
+
+class _ProgressLine:
+    """A line on standard error: rewritten on a terminal, printed where it has changed elsewhere."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+        self._rewrites = sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        """Show this."""
+        if text == self._shown:
+            return
+        text, before = clean(text), len(self._shown)
+        click.echo(f"\r{text.ljust(before)}" if self._rewrites else text, err=True, nl=not self._rewrites)
+        self._shown = text
+
+    def end(self) -> None:
+        """Nothing follows."""
+        if self._rewrites and self._shown:
+            click.echo(err=True)

@@ -1,0 +1,177 @@
+"""Crawls and their URLs, in words and as records: for commands, the HTTP interface and the monitor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lcc.domain.wording import duration, number, utc
+from lcc.errors import entry_for
+from lcc.model.crawls import NEVER, CrawlState, CrawlStatus, HostRow, KnownUrl, UrlState
+from lcc.storage.spider.rows import write_settings
+
+URL_COUNTS = ("known", "waiting", "told", "cached", "failed", "gone", "refused")
+"""Counts of a crawl's URLs."""
+COUNTS = (*URL_COUNTS, "hosts", "parked", "pages", "links")
+"""All that a crawl has, but for those of its filters."""
+
+
+def crawl_record(status: CrawlStatus) -> dict[str, Any]:
+    """A crawl for programs."""
+    crawl = status.crawl
+    return {
+        "name": crawl.name,
+        "state": crawl.state.value,
+        "done": status.is_done,
+        "created_time": crawl.created_time,
+        "settings": write_settings(crawl.settings),
+        "excluded": sorted(crawl.excluded),
+        "counts": {name: status.counts.get(name, 0) for name in COUNTS},
+        "filtered": filtered(status.counts),
+    }
+
+
+def host_record(host: HostRow) -> dict[str, Any]:
+    """A host of a crawl for programs."""
+    return {
+        "host": host.host,
+        "pid": host.pid or None,
+        "excluded": bool(host.excluded),
+        "known": host.known,
+        "waiting": host.waiting,
+        "told": host.told,
+        "cached": host.cached,
+        "failures": host.failures,
+        "parked_time": host.parked_time or None,
+        "code": host.code or None,
+    }
+
+
+def filtered(counts: Mapping[str, int]) -> dict[str, int]:
+    """What else is counted of a crawl: by filter the links that it has refused, and the like."""
+    return {name: counts[name] for name in sorted(counts) if name not in COUNTS and counts[name]}
+
+
+def crawl_facts(status: CrawlStatus) -> list[tuple[str, Any]]:
+    """A crawl for people: names and values."""
+    crawl, counts = status.crawl, status.counts
+    settings = crawl.settings
+    limits = (
+        ("depth", settings.depth_max),
+        ("URLs", settings.urls_max or None),
+        ("hosts", settings.hosts_max or None),
+    )
+    revisit = "" if not settings.revisit_seconds else f"after {duration(settings.revisit_seconds)} at first"
+    return [
+        ("crawl", f"{crawl.name} ({state_words(status)})"),
+        ("follows", settings.restrict_to or "(everything)"),
+        ("provider", settings.pid or ""),
+        ("roots", " ".join(settings.roots)),
+        ("names", settings.names + (", with a host resolver" if settings.host_resolver else "")),
+        ("order", settings.order.value),
+        ("limits", ", ".join(f"{name} {value:,}" for name, value in limits if value is not None)),
+        ("revisits", revisit),
+        ("private", "its hosts may be on private addresses" if settings.allow_private else ""),
+        ("excluded", " ".join(sorted(crawl.excluded))),
+        ("added", utc(crawl.created_time)),
+        ("URLs", ", ".join(f"{counts.get(name, 0):,} {name}" for name in URL_COUNTS)),
+        ("hosts", f"{counts.get('hosts', 0):,}" + _parked(counts)),
+        ("read", f"{number(counts.get('pages', 0), 'page')}, {number(counts.get('links', 0), 'link')} followed"),
+        ("dropped", ", ".join(f"{count:,} {name}" for name, count in filtered(counts).items())),
+    ]
+
+
+def _parked(counts: Mapping[str, int]) -> str:
+    parked = counts.get("parked", 0)
+    return f", {parked:,} parked" if parked else ""
+
+
+def state_words(status: CrawlStatus) -> str:
+    """What a crawl does."""
+    state = status.crawl.state
+    if state is CrawlState.ACTIVE:
+        return "done" if status.is_done else "active"
+    return str(state.value)
+
+
+def progress_line(status: CrawlStatus) -> str:
+    """How far a crawl has come, in a line."""
+    counts = status.counts
+    known = counts.get("known", 0)
+    left = counts.get("waiting", 0) + counts.get("told", 0)
+    failed = sum(counts.get(name, 0) for name in ("failed", "gone", "refused"))
+    return (
+        f"{known - left:,} of {number(known, 'URL')}: {counts.get('cached', 0):,} cached, {failed:,} not to be had,"
+        f" {counts.get('told', 0):,} being fetched; {number(counts.get('hosts', 0), 'host')}{_parked(counts)}"
+    )
+
+
+def url_record(url: KnownUrl) -> dict[str, Any]:
+    """A URL of a frontier for programs; times in seconds since 1970."""
+    return {
+        "furl": url.furl,
+        "state": url.state.name.lower(),
+        "depth": url.depth,
+        "inlinks": url.inlinks,
+        "change": url.change or None,
+        "md5": url.md5.hex() or None,
+        "checked_time": url.checked_time or None,
+        "due_time": _due(url),
+        "code": url.code or None,
+        "failures": url.failures,
+    }
+
+
+def _due(url: KnownUrl) -> int | None:
+    return None if url.state in (UrlState.WAITING, UrlState.TOLD) or url.rank >= NEVER else url.rank
+
+
+_STATES: Mapping[UrlState, str] = {
+    UrlState.WAITING: "it waits: it was never told",
+    UrlState.TOLD: "it was told, and its answer is awaited",
+    UrlState.CACHED: "the cache has it, and its links were read",
+    UrlState.FAILED: "it was given up",
+    UrlState.GONE: "its site says that it is gone",
+    UrlState.REFUSED: "it is not fetched",
+}
+
+
+def why_known(
+    status: CrawlStatus, url: KnownUrl, host: HostRow | None, way: Sequence[KnownUrl], now: int
+) -> list[str]:
+    """What became of a URL that a crawl knows, a line each.
+
+    :param way: pages from a start to the one that linked to it first.
+    """
+    lines = [_STATES[url.state]]
+    if url.state is UrlState.TOLD:
+        lines.append(f"told {duration(now - url.rank)} ago; lcc-admin why shows what the LCC does about it")
+    if url.code:
+        lines.append(f"last error: {url.code} {entry_for(url.code).text}")
+    if url.checked_time:
+        lines.append(f"last known to be so: {utc(url.checked_time)}")
+    due = _due(url)
+    if due is not None:
+        lines.append(f"looked at again: {utc(due)}")
+    if url.state is UrlState.WAITING:
+        lines += _holds(status, host, now)
+    lines.append(f"{number(url.depth, 'link')} from a start; {number(url.inlinks, 'page')} known to link to it")
+    lines += [f"{'found by way of' if step == 0 else 'then'}: {page.furl}" for step, page in enumerate(way)]
+    return lines
+
+
+def _holds(status: CrawlStatus, host: HostRow | None, now: int) -> list[str]:
+    """What holds up the URLs of a host."""
+    lines = []
+    if status.crawl.state is not CrawlState.ACTIVE:
+        lines.append(f"the crawl is {status.crawl.state.value}")
+    if host is not None and host.excluded:
+        lines.append(f"{host.host} is excluded")
+    if host is not None and host.parked_time > now:
+        why = f": {host.code} {entry_for(host.code).text}" if host.code else ""
+        failed = number(host.failures, "failure")
+        lines.append(f"{host.host} is parked until {utc(host.parked_time)}, after {failed}{why}")
+    if not lines and host is not None:
+        order = status.crawl.settings.order.value
+        lines.append(f"{number(host.waiting, 'URL')} of {host.host} waiting, in order of {order}")
+    return lines

@@ -1,0 +1,211 @@
+"""``lcc-admin spider``, with and without a spider that carries its orders out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from lcc.admin.cli import main
+from lcc.admin.role_tables import RoleTables
+from lcc.config import load_config
+from lcc.storage.database.migrations import SPIDER
+from lcc.storage.database.place import place_of
+from lcc.storage.providers.providers import list_providers
+from lcc.storage.spider.orders import starts_of
+from tests.support.admin import Lcc
+from tests.support.databases import DirectDatabase, result_of
+from tests.support.frontier import Spider, carry_out_all
+
+SITE = "http://www.example.org/"
+SCOPE = r"http://www\.example\.org/"
+ADD = ("spider", "add", "docs", "--start", SITE, "--restrict-to", SCOPE)
+
+
+@contextmanager
+def spider(lcc: Lcc, monkeypatch: Any) -> Iterator[Spider]:
+    """Carries orders out whenever a command waits for its answer."""
+    place = place_of(load_config(lcc.config_path), SPIDER)
+    running = Spider(DirectDatabase(place.url, place.home, place.series))
+    answer = RoleTables.answer
+
+    def carried_out(*arguments: Any) -> Any:
+        carry_out_all(running)
+        return answer(*arguments)
+
+    monkeypatch.setattr(RoleTables, "answer", carried_out)
+    yield running
+    running.database.blocking.close()
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: Any) -> None:
+    """Nobody answers later."""
+    monkeypatch.setattr("lcc.admin.role_tables._WAIT_SECONDS", 0.1)
+
+
+def test_without_a_spider(lcc: Lcc) -> None:
+    assert "there are no crawls" in lcc.admin("spider", "list").stdout
+    assert lcc.admin("spider", "status").stdout == "spider:     none has run yet\n"
+    done = lcc.admin(*ADD)
+    assert done.stdout == "ordered: crawl docs: 1 to start from\n"
+    assert "as soon as it runs" in done.stderr
+
+
+def test_the_life_of_a_crawl(lcc: Lcc, monkeypatch: Any) -> None:
+    with spider(lcc, monkeypatch) as running:
+        assert lcc.admin(*ADD, "--depth", "3", "--order", "opic", "--revisit", "86400").stdout == (
+            "crawl docs: 1 to start from\n"
+        )
+        [row] = lcc.rows("spider", "list")
+        assert (row["name"], row["state"], row["done"], row["counts"]["waiting"]) == ("docs", "active", False, 1)
+        assert row["settings"] == {
+            "restrict_to": SCOPE,
+            "order": "opic",
+            "depth_max": 3,
+            "revisit_seconds": 86400,
+        }
+        assert "there is a crawl docs already" in lcc.admin(*ADD, code=1).stderr
+        running.read(SITE, SITE + "a", SITE + "b", counts={(1, "scope"): 7})
+        shown = lcc.admin("spider", "show", "docs").stdout
+        assert "crawl:      docs (active)" in shown and "limits:     depth 3" in shown and "7 scope" in shown
+        assert lcc.admin("spider", "start", "docs", SITE + "c").stdout == "crawl docs: 1 more to start from\n"
+        assert lcc.rows("spider", "list")[0]["counts"]["known"] == 4
+        [status] = lcc.rows("spider", "status")
+        assert [each["name"] for each in status["spiders"]] == ["one"]
+        assert status["crawls"][0]["hosts"][0]["host"] == "www.example.org"
+        assert "host:       www.example.org: 4 known, 1 cached, 3 waiting" in lcc.admin("spider", "status").stdout
+        lcc.admin("spider", "set", "docs", "--urls", "9", "--restrict-to", "http://")
+        assert lcc.rows("spider", "list")[0]["settings"]["urls_max"] == 9
+        assert lcc.admin("spider", "pause", "docs").stdout == "crawl docs is paused\n"
+        assert lcc.rows("spider", "list")[0]["state"] == "paused"
+        assert lcc.admin("spider", "run", "docs").stdout.startswith("1 of 4 URLs: 1 cached")
+        assert lcc.rows("spider", "list")[0]["state"] == "active"
+        excluded = lcc.admin("spider", "exclude", "docs", "Bad.example.org", "http://worse.example.org:8080/x")
+        assert excluded.stdout == "crawl docs: bad.example.org worse.example.org:8080 excluded\n"
+        assert lcc.rows("spider", "list")[0]["excluded"] == ["bad.example.org", "worse.example.org:8080"]
+        lcc.admin("spider", "include", "docs", "bad.example.org")
+        assert lcc.rows("spider", "list")[0]["excluded"] == ["worse.example.org:8080"]
+        assert lcc.admin("spider", "remove", "docs").stdout == "crawl docs is being removed\n"
+        assert "is being removed" in lcc.admin("spider", "run", "docs", code=1).stderr
+        while result_of(running.store.remove_page()):
+            pass
+        assert lcc.rows("spider", "list") == []
+
+
+def test_a_crawl_is_run_until_it_is_done(lcc: Lcc, monkeypatch: Any) -> None:
+    with spider(lcc, monkeypatch) as running:
+        lcc.admin(*ADD)
+        pages = iter([(SITE, [SITE + "a"]), (SITE + "a", [])])
+
+        def wait(_seconds: float) -> None:
+            url, links = next(pages)
+            running.read(url, *links)
+
+        monkeypatch.setattr("lcc.admin.spider.crawls.time.sleep", wait)
+        done = lcc.admin("spider", "run", "docs", "--until-done")
+        assert done.stdout == ("docs is done: 2 of 2 URLs: 2 cached, 0 not to be had, 0 being fetched; 1 host\n")
+        assert [line[:18] for line in done.stderr.splitlines()] == ["docs: 0 of 1 URL: ", "docs: 1 of 2 URLs:"]
+
+
+def test_why(lcc: Lcc, monkeypatch: Any) -> None:
+    with spider(lcc, monkeypatch) as running:
+        lcc.admin(*ADD)
+        running.read(SITE, SITE + "a/b")
+        why = lcc.admin("spider", "why", SITE + "a/b").stdout
+        assert "it waits: it was never told" in why and f"found by way of: {SITE}\n" in why
+        assert "1 link from a start; 1 page known to link to it" in why
+        assert "the cache has it" in lcc.admin("spider", "why", "HTTP://www.example.org:80/#top").stdout
+        assert "dropped:    scope: the expression does not match" in lcc.admin("spider", "why", "http://b/").stdout
+        [record] = lcc.rows("spider", "why", SITE + "x/x/x/")
+        assert {each["filter"]: each["reason"] for each in record["filters"]}["traps"] == "the path repeats 'x'"
+        assert "no page that was read links to it" in lcc.admin("spider", "why", SITE + "new").stdout
+        lcc.admin("spider", "exclude", "docs", "www.example.org")
+        assert "hosts: www.example.org is excluded" in lcc.admin("spider", "why", SITE + "new").stdout
+        assert "www.example.org is excluded" in lcc.admin("spider", "why", SITE + "a/b", "--crawl", "docs").stdout
+
+
+def test_files_of_starts_and_of_hosts(lcc: Lcc, tmp_path: Path, monkeypatch: Any) -> None:
+    starts, hosts = tmp_path / "starts", tmp_path / "hosts.properties"
+    starts.write_text("".join(f"http://www.a.org/{number}\n" for number in range(1500)))
+    hosts.write_text("startsWith(www.)=\n")
+    given = ("--start", f"@{starts}", "--restrict-to", "http://a\\.org/", "--host-resolver", str(hosts))
+    with spider(lcc, monkeypatch) as running:
+        lcc.admin("spider", "add", "big", *given, "--names", "larm", "--hosts", "10")
+        [row] = lcc.rows("spider", "list")
+        assert row["settings"]["host_resolver"] == hosts.read_text() and row["settings"]["names"] == "larm"
+        assert row["counts"]["known"] == 1500
+        assert running.status("big").counts["known"] == 1500
+    starts.write_text("http://ok/\nnonsense\n")
+    assert f"{starts}: line 2: 'nonsense'" in lcc.admin("spider", "add", "x", *given, code=2).stderr
+    hosts.write_text("synonym(a)=b\nsynonym(b)=a\n")
+    assert "circle" in lcc.admin("spider", "add", "x", "--host-resolver", str(hosts), code=2).stderr
+    assert "No such file" in lcc.admin("spider", "add", "x", "--start", "@nowhere", code=2).stderr
+
+
+def test_a_provider_is_completed(lcc: Lcc, monkeypatch: Any) -> None:
+    lcc.admin("provider", "add", "--root", "http://www.example.org/a/")
+    with spider(lcc, monkeypatch):
+        lcc.admin("spider", "add", "rest", "--provider", "1")
+        [row] = lcc.rows("spider", "list")
+        assert row["settings"] == {"pid": 1, "roots": ["http://www.example.org/a/"]}
+        why = lcc.admin("spider", "why", "http://www.example.org/b").stdout
+        assert "scope: outside of the provider's roots" in why
+        outside = lcc.admin("spider", "start", "rest", "http://www.example.org/b", code=1).stderr
+        assert "start http://www.example.org/b: scope: outside of the provider's roots" in outside
+    assert "there is no provider 9" in lcc.admin("spider", "add", "x", "--provider", "9", code=1).stderr
+
+
+def test_private_hosts(lcc: Lcc, monkeypatch: Any) -> None:
+    with spider(lcc, monkeypatch):
+        private = ("--start", "http://10.0.0.1/x", "--restrict-to", "http://10\\.", "--allow-private")
+        lcc.admin("spider", "add", "inner", *private)
+    [watched] = lcc.write(list_providers)
+    assert watched.allow_private and watched.roots == ("http://10.0.0.1/",)
+
+
+NONSENSE = [
+    (["add", "a b", "--start", SITE], "cannot be the name of a crawl", 2),
+    (["add", "a", "--start", "example.org"], "does not begin with http://", 2),
+    (["add", "a", "--start", SITE], "needs an expression", 1),
+    (["add", "a", "--restrict-to", SCOPE], "needs a URL to start from", 1),
+    (["add", "a", "--start", SITE, "--restrict-to", "("], "the expression is not valid", 1),
+    (["add", "a", "--start", SITE, "--restrict-to", "http://(w|ww)+$"], "repeats repetitions", 1),
+    (["add", "a", "--start", SITE, "--restrict-to", "http://b/"], f"start {SITE}: scope: the expression", 1),
+    (["show", "none"], "there is no crawl 'none'", 1),
+    (["pause", "none"], "there is no crawl 'none'", 1),
+    (["why", "nonsense"], "does not begin with http://", 1),
+    (["why", SITE], "there are no crawls", 1),
+    (["exclude", "none", "http:///"], "is not a host", 2),
+]
+
+
+def test_what_makes_no_sense(lcc: Lcc) -> None:
+    for arguments, words, code in NONSENSE:
+        assert words in lcc.admin("spider", *arguments, code=code).stderr
+
+
+def test_completion(lcc: Lcc, monkeypatch: Any) -> None:
+    with spider(lcc, monkeypatch):
+        lcc.admin(*ADD)
+        complete = ShellComplete(main, {}, "lcc-admin", "_LCC_ADMIN_COMPLETE")
+        found = complete.get_completions(["--config", str(lcc.config_path), "spider", "show"], "d")
+        assert [(each.value, each.help) for each in found] == [("docs", "active")]
+
+
+def test_starts_reach_the_spider_in_pieces(lcc: Lcc, tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "starts").write_text("".join(f"http://a/{number}\n" for number in range(2500)))
+    lcc.admin("spider", "add", "big", "--start", f"@{tmp_path / 'starts'}", "--restrict-to", "http://a/")
+    with spider(lcc, monkeypatch) as running:
+        orders = result_of(running.store.open_orders(10))
+        assert [(order.kind, len(starts_of(order))) for order in orders] == [
+            ("crawl-add", 1000),
+            ("crawl-start", 1000),
+            ("crawl-start", 500),
+        ]
+        json.dumps(orders[0].body)
