@@ -19,7 +19,6 @@ from .host import why_not
 from .worlds import BIN
 
 INTERRUPTED = Path(__file__).with_name("interrupted.py")
-CARRY_OUT = Path(__file__).with_name("carry_out.py")
 AS_JOB = Path(__file__).with_name("as_job.py")
 _ASK = f"""lcc-admin register ask --site http://www.example.org/new/ --contact me@example.org --json > asked
 mkdir -p /var/www/html/new
@@ -46,8 +45,7 @@ until lcc-admin urls --json | grep gone.html; do sleep 0.1; done
     "lcc-admin register ask": _ASK,
     "lcc-admin register approve": f"""sed -i 's/^\\[rs\\]/&\\napproval = true/' lcc.toml
 {_ASK}lcc-admin register check 3""",
-    # A spider need not be running where the examples are.
-    "lcc-admin spider start": f"(cd {ROOT} && {sys.executable} -m tests.documents.carry_out $OLDPWD/lcc.toml)",
+    "lcc-admin spider start": "until lcc-admin spider show docs && lcc-admin spider show rest; do sleep 0.1; done",
     "lcc-admin console": f"""ssh-keygen -q -t ed25519 -N '' -f key
 cat key.pub > lcc-home/manhole-keys && chmod 600 lcc-home/manhole-keys
 eval "$(ssh-agent -s)" && ssh-add key

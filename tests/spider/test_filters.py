@@ -14,6 +14,7 @@ from lcc.errors import ConfigError
 from lcc.model.candidates import Candidate, Facts, FilterRules, HostFacts, Refusal
 from lcc.spider.filters.chain import FilterChain, installed_filters
 from lcc.spider.names import UrlNames
+from tests.support.documents import ROOT, fences_of
 
 DEFAULT = SpiderConfig().filters
 NEW = Facts(False, HostFacts(), {})
@@ -130,31 +131,13 @@ def test_bad_rules_are_told_when_a_crawl_is_configured() -> None:
             FilterChain(rules, names)
 
 
-PLUGIN = """
-from twisted.plugin import IPlugin
-from zope.interface import implementer
-
-from lcc.interfaces import IUrlFilter
-
-
-@implementer(IPlugin, IUrlFilter)
-class NoPictures:
-    name = "no-pictures"
-    summary = "pictures"
-    needs_facts = False
-
-    def build(self, rules):
-        return lambda candidate, facts: "a picture" if candidate.names.curl.endswith(".gif") else None
-
-
-no_pictures = NoPictures()
-"""
-
-
 def test_a_filter_of_ones_own_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [plugin] = [
+        text for _, kind, text in fences_of(ROOT / "doc" / "spider.md") if kind == "python" and "IUrlFilter" in text
+    ]
     folder = tmp_path / "lcc" / "spider" / "filters" / "plugins"
     folder.mkdir(parents=True)
-    (folder / "site_no_pictures.py").write_text(PLUGIN)
+    (folder / "site_no_pictures.py").write_text(plugin)
     monkeypatch.syspath_prepend(tmp_path)
     package = importlib.import_module("lcc.spider.filters.plugins")
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
