@@ -218,3 +218,24 @@ def test_a_clock_that_is_set_back_holds_nothing_up(worlds: Worlds) -> None:
     world.settle("all")
     world.settle("two")
     assert world.status("all").counts["gone"] == world.status("two").counts["cached"] == 1
+
+
+def test_told_by_an_earlier_run_and_lost_with_it(worlds: Worlds) -> None:
+    """Its sets have numbers of another epoch: in the new one the cache would wait for them for ever."""
+    start = ROOTS[0]
+    world = worlds({start: b"<a href=/more>more</a>", f"{start}more": b"<p>"}, told_wait=2.0)
+    spider = world.start()
+    world.add("all", start, restrict_to=SCOPE)
+    world.advance(5)
+    assert world.status("all").counts["cached"] == 2
+    world.lcc.sites.update({f"{start}{number}": b"<p>" for number in range(3)})
+    world.lcc.sites[start] = b"".join(b"<a href=/%d>x</a>" % number for number in range(3))
+    world.lcc.put(1, start, world.lcc.sites[start])
+    for _ in range(10):  # told, but not fetched
+        world.clock.advance(0.5)
+    assert world.status("all").counts["told"] == 3
+    world.kill(spider)
+    world.lcc.forget()
+    world.start()
+    world.settle("all", 60)
+    assert world.status("all").counts["cached"] == 5

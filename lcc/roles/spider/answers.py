@@ -37,6 +37,8 @@ class Answers:
     :param window: URLs of a host that may be told at once.
     :param unread: called with keys of content of the cache that was not read, and will not come with its changes.
     :ivar notifier: role and name of this spider as a notifier; ``epoch``: of its sets' numbers.
+    :ivar newest_set: that was told in this epoch.  A higher number is that of a set of an earlier epoch: it is asked
+        for without it, for in this epoch the cache would wait for that set.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Answers:
         counters: Counters,
     ) -> None:
         self.notifier = self.epoch = ""
+        self.newest_set = 0
         self._frontier = frontier
         self._client = client
         self._now = now
@@ -59,6 +62,14 @@ class Answers:
         self._counters = counters
         self._strange: OrderedDict[HostRef, bool] = OrderedDict()
         """Hosts of which URLs were told: whether the cache had some of the last ones."""
+
+    def begin(self, notifier: str, epoch: str) -> None:
+        """The frontier was claimed: sets are of this epoch from now on."""
+        self.notifier, self.epoch, self.newest_set = notifier, epoch, 0
+
+    def note_told(self, number: int) -> None:
+        """This set is told."""
+        self.newest_set = max(self.newest_set, number)
 
     async def already_cached(self, told: Sequence[Telling]) -> set[tuple[int, bytes]]:
         """Those URLs (crawl, key) of these sets that the cache has: they are to be read instead of told.
@@ -112,7 +123,10 @@ class Answers:
             ref = HostRef(host.crawl, host.root)
             before = now - int(self._told_wait_seconds)
             told += [(host, url) for url in await self._frontier.told_urls(ref, before, self._window)]
-        asked = [AskedUrl(host.pid, host.root + url.path, url.told_set) for host, url in told]
+        asked = [
+            AskedUrl(host.pid, host.root + url.path, url.told_set if url.told_set <= self.newest_set else 0)
+            for host, url in told
+        ]
         states = await self._client.states(asked, self.notifier, self.epoch) if asked else []
         cached = {url.key for (_, url), state in zip(told, states, strict=True) if state.state == CACHED}
         known = await self._frontier.known(hosts[0].crawl, cached) if cached else {}

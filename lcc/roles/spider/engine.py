@@ -173,7 +173,14 @@ class Spider:
         self._caught_up: set[int] = set()
         """Crawls whose providers were read."""
         self.teller = Teller(
-            frontier, self.sites, clock, now, self.counters, settings.hosts_per_hour, self.answers.already_cached
+            frontier,
+            self.sites,
+            clock,
+            now,
+            self.counters,
+            settings.hosts_per_hour,
+            self.answers.already_cached,
+            self.answers.note_told,
         )
         self._quiet_until: dict[str, float] = {}
         self._stopped = False
@@ -238,7 +245,7 @@ class Spider:
     async def _claim(self) -> None:
         claim = await self.frontier.claim(self.settings.name)
         self.shares.begin(claim.run)
-        self.answers.notifier, self.answers.epoch = f"spider/{self.settings.name}", claim.epoch
+        self.answers.begin(f"spider/{self.settings.name}", claim.epoch)
         self.run_number = claim.run
         _log.info("Spider run {run}", run=claim.run)
         for loop in self._loops:

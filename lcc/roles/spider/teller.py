@@ -39,6 +39,7 @@ class Teller:
     :param now: seconds since 1970.
     :param hosts_per_hour: that become watched providers; 0: any number.
     :param cached: gives those of the URLs in some sets that the cache has.
+    :param saying: called with the number of each set that is told.
     :ivar link: to the UNS; None: not yet.
     :ivar answers: what became of URLs that were refused, to be saved with others.
     """
@@ -52,6 +53,7 @@ class Teller:
         counters: Counters,
         hosts_per_hour: int,
         cached: Callable[[Sequence[Telling]], Awaitable[set[tuple[int, bytes]]]],
+        saying: Callable[[int], None],
     ) -> None:
         self.link: NotifierLink | None = None
         self.answers: list[UrlAnswer] = []
@@ -62,6 +64,7 @@ class Teller:
         self._counters = counters
         self._hosts_per_hour = hosts_per_hour
         self._cached = cached
+        self._saying = saying
         self._waiting: dict[HostRef, float] = {}
         """Hosts without a provider, or whose robots.txt is not known: until when they are not looked at."""
         self._removed: set[HostRef] = set()
@@ -159,6 +162,7 @@ class Teller:
         self._counters.told += len(allowed)
         urls = tuple({"c": told.root + each.path, **({"op": "recheck"} if each.recheck else {})} for each in allowed)
         notice = SourcedSet(told.number, told.pid, Source.LINK, urls)
+        self._saying(told.number)
         self.link.tell(notice).addCallback(self._outcome, told, allowed)
 
     def _outcome(self, outcome: NoticeOutcome, told: Telling, urls: Sequence[ToldUrl]) -> None:

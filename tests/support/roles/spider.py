@@ -77,6 +77,7 @@ class Lcc:
     :ivar fetched: URLs, in the order in which they were fetched.
     :ivar robots_of: root -> robots.txt; unknown ones are found empty.
     :ivar errors: URL -> code of the error of its fetch.
+    :ivar set_numbers: of the sets of the spider that was started last: its epoch is a new one.
     :ivar silent: ``lcc-cu`` cannot be asked.
     """
 
@@ -88,6 +89,7 @@ class Lcc:
         self.errors: dict[str, int] = {}
         self.silent = False
         self.told: list[SourcedSet] = []
+        self.set_numbers: set[int] = set()
         self.asked: list[AskedUrl] = []
         self.providers: dict[str, int] = {}
         self.timeline = "t"
@@ -122,6 +124,10 @@ class Lcc:
         page = self._rows[key].page
         self._rows[key] = _Row(Page(attrs.evolve(page.row, state="deleted", change=self._change), b""), self._change)
         self._wake()
+
+    def forget(self) -> None:
+        """Sets on their way are lost."""
+        self._queue.clear()
 
     def fetch(self, count: int = 1 << 30) -> int:
         """Fetch so many of the queued URLs; gives how many there were."""
@@ -199,6 +205,8 @@ class Lcc:
 
     def _state(self, asked: AskedUrl) -> UrlState:
         key = url_key(asked.pid, asked.curl, "")
+        if asked.set_number and asked.set_number not in self.set_numbers:
+            return UrlState(asked.pid, asked.curl, "arriving")
         row = self._rows.get(key)
         queued = any(url == asked.curl for _, url, _ in self._queue)
         fault = self._found.get(asked.curl, 0)
@@ -228,6 +236,7 @@ class Lcc:
 
     def tell(self, told: SourcedSet) -> Deferred[NoticeOutcome]:
         self.told.append(told)
+        self.set_numbers.add(told.number)
         self._queue.extend((told.pid, url["c"], url.get("op") == "recheck") for url in told.urls)
         return succeed(NoticeOutcome(told.number))
 
@@ -266,6 +275,7 @@ class SpiderWorld:
 
     def start(self, name: str = "spider") -> Spider:
         """A spider starts."""
+        self.lcc.set_numbers.clear()
         settings = attrs.evolve(self.settings, name=name)
         frontier = FrontierStore(
             self.database, FrontierRules(window=settings.window, told_wait_seconds=round(settings.told_wait))
