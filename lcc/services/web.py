@@ -23,7 +23,7 @@ from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
-from lcc.storage.database.migrations import MAIN, TASKS
+from lcc.storage.database.migrations import MAIN, SPIDER, TASKS
 from lcc.storage.database.place import place_of
 from lcc.transport.certificates import Credentials
 from lcc.transport.http_client import HttpClient, is_address
@@ -88,13 +88,16 @@ def build(config: Config, environment: Environment) -> RoleService:
         )
 
     database = opened(config.database.url, config.home, MAIN)
-    place = place_of(config, TASKS)
-    # A file of their own, or tables among the others.
-    tasks = opened(*place) if place.series != MAIN else database
+    # Files of their own, or tables among the others.
+    tasks, frontier = (
+        opened(*place) if place.series != MAIN else database
+        for place in (place_of(config, TASKS), place_of(config, SPIDER))
+    )
     monitor = Monitor(
         config,
         database,
         tasks,
+        frontier,
         reactor,
         environment.now,
         lambda: database_disk(config, environment.disk),
@@ -114,6 +117,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         HomeService(config.home, environment.disk),
         DatabaseService(database),
         *([DatabaseService(tasks, "tasks")] if tasks is not database else []),
+        *([DatabaseService(frontier, "frontier")] if frontier is not database else []),
         _Watching(monitor),
         PortService(
             reactor,

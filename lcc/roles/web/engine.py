@@ -57,6 +57,7 @@ class Monitor:
     """The engine of the web monitor.
 
     :param tasks: where the tables of tasks are.
+    :param frontier: where those of spiders are.
     :param now: seconds since 1970.
     :param disk_trouble: why the disk of a SQLite file is nearly full; empty: it is not.
     :param keep: makes what keeps these over a restart.
@@ -73,6 +74,7 @@ class Monitor:
         config: Config,
         database: Database,
         tasks: Database,
+        frontier: Database,
         clock: Any,
         now: Callable[[], float],
         disk_trouble: Callable[[], str],
@@ -85,6 +87,7 @@ class Monitor:
         self.settings = config.web
         self.database = database
         self.tasks = tasks
+        self.frontier = frontier
         self.now = now
         self.clock = clock
         self.samples = Samples()

@@ -14,6 +14,7 @@ from lcc.model.tasks import Task, When
 from lcc.numbers import parse_number
 from lcc.roles.web.pages.base import MonitorPage
 from lcc.roles.web.pages.providers import number
+from lcc.storage.database.answered_orders import AnsweredOrders
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.orders import (
     JOB_KILL,
@@ -47,9 +48,12 @@ class Told:
     answer: Mapping[str, Any] | None
 
 
-def told(txn: Txn, order: int) -> Told | None:
-    """What became of an order; None: none is asked for (0)."""
-    return Told(order, ORDERS.answer(txn, order)) if order else None
+def told(txn: Txn, order: int, orders: AnsweredOrders = ORDERS) -> Told | None:
+    """What became of an order; None: none is asked for (0).
+
+    :param orders: whose it is; those of the scheduler.
+    """
+    return Told(order, orders.answer(txn, order)) if order else None
 
 
 class OrderingPage(MonitorPage):
@@ -67,7 +71,7 @@ class OrderingPage(MonitorPage):
         """The number that the path ends with."""
         return number((request.postpath or [b""])[0].decode("latin-1"))
 
-    async def order(self, request: BodyRequest, what: str, kind: str, target: int, body: Mapping[str, Any]) -> int:
+    async def order(self, request: BodyRequest, what: str, kind: str, target: Any, body: Mapping[str, Any]) -> int:
         """Give an order; returns its number.
 
         :param what: for the log.
@@ -82,7 +86,7 @@ class OrderingPage(MonitorPage):
         self.ordered(request, "add task", new)
         return new, given
 
-    def ordered(self, request: BodyRequest, what: str, target: int) -> None:
+    def ordered(self, request: BodyRequest, what: str, target: int | str) -> None:
         """Something was: log who has."""
         session = self.front.session(request)
         name = "?" if session is None else session.user.name

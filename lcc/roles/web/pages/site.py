@@ -10,6 +10,7 @@ from twisted.web.resource import Resource
 
 from lcc.roles.web.engine import Monitor
 from lcc.roles.web.pages.base import Front, MonitorPage, NoPage
+from lcc.roles.web.pages.crawls import CrawlPage, CrawlsPage
 from lcc.roles.web.pages.errors import ErrorsPage, RetryPage, UrlPage
 from lcc.roles.web.pages.events import LivePage
 from lcc.roles.web.pages.feeds import FeedPage, FeedsPage
@@ -81,6 +82,8 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
         "url": UrlPage(front),
         "feeds": FeedsPage(front),
         "feed": FeedPage(front),
+        "crawls": CrawlsPage(front),
+        "crawl": CrawlPage(front),
         "tasks": TasksPage(front),
         "task": TaskPage(front),
         "task-add": AddTaskPage(front),
