@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.domain.urls import normalise
 from lcc.model.links import ExtractionLimits, PageLinks
 from lcc.spider.extractors.extraction import Extraction
 from lcc.spider.extractors.found import Document
@@ -11,6 +16,7 @@ from lcc.spider.extractors.registry import extractors_by_type
 
 MEGABYTE = 1 << 20
 LINK = b"<a href=/found>text</a>"
+EXTRACTION = Extraction(extractors_by_type(), ExtractionLimits())
 
 
 def extracted(content: bytes, mimetype: str = "text/html", charset: str = "", **limits: int) -> PageLinks:
@@ -95,3 +101,35 @@ def test_deep_xml_and_a_header_of_a_megabyte() -> None:
     for value in ("<a>;" * 300_000, '<a>; rel="' + "\\" * 1_000_000, "," * 1_000_000, ";" * 60_000, "<a>" * 20_000):
         found = extraction.links(Document("http://h.example/", "text/html", "", (("Link", value),), LINK))
         assert found.links[-1].url == "http://h.example/found"
+
+
+PIECES = [
+    *("<a href=", "<base href='", "'>", ">", "</a>", "x", "http://", "//", "\\", "?q=", "#", "é", "\0", "\x1b"),
+    *("\ud800", "&#x", "\r\n", ";", "<img srcset='a 1x, ", "<meta http-equiv=refresh content='0;url=", "<!--"),
+    *("<link rel=next href=", "-->", "<svg>", "<html>", "<?xml version='1.0' encoding='utf-16'?>", "<opml>", "]>"),
+    *("<rss><channel>", "<item>", "<link>", "</link>", "<urlset>", "<loc>", "<!DOCTYPE x [", "<!ENTITY a 'b'>"),
+    *("&a;", "xml:base='", "<![CDATA[", "]]>"),
+]
+CHARSETS = ["", "utf-8", "utf-16", "koi8-r", "x"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25), st.sampled_from(CHARSETS), st.data())
+def test_no_document_breaks_an_extractor(pieces: list[str], charset: str, data: st.DataObject) -> None:
+    """Faults are told, and what is found is normal, whatever the document, its type, its charset and its header."""
+    types = ["text/html", "text/xml", "application/atom+xml", "text/uri-list", "application/gzip", "text/plain"]
+    content = "".join(pieces).encode("utf-8", "surrogatepass")
+    mimetype = data.draw(st.sampled_from(types))
+    headers = [("Link", "".join(data.draw(st.lists(st.sampled_from([*'<>;=," \\', "rel", "x"]), max_size=20))))]
+    found = EXTRACTION.links(Document("http://h.example/a", mimetype, charset, headers, content))
+    assert not [fault for fault in found.faults if "extractor" in fault], found.faults
+    for link in found.links:
+        assert normalise(link.url) == link.url
+        assert "#" not in link.url
+        assert len(link.text) <= ExtractionLimits().text_chars
+
+
+@given(st.binary(max_size=300), st.sampled_from(["text/html", "text/xml", "text/uri-list", "application/x-gzip"]))
+def test_no_bytes_break_an_extractor(content: bytes, mimetype: str) -> None:
+    found = EXTRACTION.links(Document("http://h.example/a", mimetype, "", (), content))
+    assert not [fault for fault in found.faults if "extractor" in fault], found.faults
+    json.dumps(found)
