@@ -107,7 +107,10 @@ def test_each_part_of_a_selection_is_in_its_digest() -> None:
     assert set(parts) == {field.name for field in attrs.fields(Selection)}
     base = Selection(frozenset({2}), ("image/*",), "http://b/", "z: y", Times(2, None), Times(None, 2), 1)
     for name, value in parts.items():
-        assert attrs.evolve(base, **{name: value}).digest != base.digest, name
+        if name == "buckets":  # whoever takes over a bucket continues with the token of who had it
+            assert attrs.evolve(base, buckets=frozenset({1})).digest == base.digest
+        else:
+            assert attrs.evolve(base, **{name: value}).digest != base.digest, name
 
 
 def test_order_and_repetition_do_not_make_another_selection() -> None:
