@@ -232,7 +232,8 @@ class _Pages:
         if domain not in self._domains:
             sql = "SELECT hosts FROM spdomain WHERE crawl = ? AND domain = ?"
             self._domains[domain] = write.txn.value(sql, [crawl.id, domain], 0)
-        full = write.rules.is_full(write.total(crawl.id, "hosts"), crawl.settings, self._domains[domain])
+        hosts = write.total(crawl.id, "hosts") if crawl.settings.hosts_max else 0
+        full = write.rules.is_full(hosts, crawl.settings, self._domains[domain])
         if full:
             write.count(crawl.id, full, 1)
             self._hosts[root] = None
