@@ -110,9 +110,12 @@ def main(settings: str) -> None:
     told = json.loads(settings)
     limits = ExtractionLimits(*told["limits"])
     worker = Worker(limits, told["extractors"], told["robot"])
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
-    resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
+    for kind, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, _OPEN_FILES),
+        (resource.RLIMIT_AS, limits.memory_bytes),
+    ):
+        limit(kind, value, for_good=True)
     for descriptor in (0, 1):
         with suppress(OSError):  # a user may have only so much of pipes
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -160,12 +163,20 @@ class _Answers:
         self._size = 0
 
 
+def limit(kind: int, value: int, *, for_good: bool = False) -> None:
+    """Set a limit of this process; one that it was started with is not exceeded.
+
+    :param for_good: it cannot be raised again.
+    """
+    now, most = resource.getrlimit(kind)
+    value = value if most == resource.RLIM_INFINITY else min(value, most)
+    if for_good or now != value:
+        resource.setrlimit(kind, (value, value if for_good else most))
+
+
 def _limit_time(seconds: int) -> None:
     """Let the kernel end the process when the next page takes more of the processor's time."""
-    limit = int(time.process_time()) + 1 + seconds
-    now, most = resource.getrlimit(resource.RLIMIT_CPU)
-    if now != limit:
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
+    limit(resource.RLIMIT_CPU, int(time.process_time()) + 1 + seconds)
 
 
 def _write(data: bytes) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -115,3 +117,15 @@ async def test_workers_know_nothing_of_the_environment(extract: Extract, monkeyp
 async def test_pdf_within_the_limits_of_a_worker(extract: Extract) -> None:
     (found,) = await extract(pdf_with_links("http://h.example/x"), mimetype="application/pdf")
     assert [link.url for link in found.links] == ["http://h.example/x"]
+
+
+def test_a_limit_that_a_worker_was_started_with_is_not_exceeded() -> None:
+    code = (
+        "import resource; from lcc.spider.worker import limit\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (40, 50))\n"
+        "for value in (30, 45, 60): limit(resource.RLIMIT_NOFILE, value);"
+        " print(resource.getrlimit(resource.RLIMIT_NOFILE))\n"
+        "limit(resource.RLIMIT_NOFILE, 20, for_good=True); print(resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == ["(30, 50)", "(45, 50)", "(50, 50)", "(20, 20)"]
