@@ -13,6 +13,9 @@ class SpiderConfig:
 
     name: str = setting("spider", "name of this spider at the UNS, unique in the LCC: 1 to 40 of A-Z a-z 0-9 . _ @ -")
     listen: str = setting("", "endpoint of the HTTP interface of crawls; empty: off")
+    listen_token_file: str = setting(
+        "spider-http-token", "file whose first line is the token that its clients must have, relative to home"
+    )
     connect: str = setting(
         "unix:{home}/notify-spider.sock", "endpoint of the UNS's port of notifiers; empty: nothing is told"
     )

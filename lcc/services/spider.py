@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 from lcc.client.cache import CacheClient
 from lcc.config import Config
 from lcc.domain.spider.rules import FrontierRules
+from lcc.errors import ConfigError
 from lcc.model.crawls import SpiderClaim
 from lcc.model.links import ExtractionLimits, StoreSettings
 from lcc.roles.notifier import NotifierLink
@@ -19,6 +20,7 @@ from lcc.roles.spider.engine import Spider
 from lcc.roles.spider.extraction import ExtractionPool, spawn_by
 from lcc.roles.spider.keeping import Keeping
 from lcc.roles.spider.metrics import SpiderMetrics
+from lcc.roles.spider.web import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
@@ -30,7 +32,7 @@ from lcc.storage.database.migrations import SPIDER
 from lcc.storage.database.place import place_of
 from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.spider.store import FrontierStore
-from lcc.transport.links import RetryPolicy, link_service
+from lcc.transport.links import PortService, RetryPolicy, link_service
 from lcc.transport.wires import endpoint
 
 TEXT_CHARS = 1_000_000
@@ -112,6 +114,24 @@ class _Engine(MultiService):
         self._link.setServiceParent(self)
 
 
+def _first_line(config: Config, environment: Environment, path: str) -> str:
+    return environment.disk.read(config.under_home(path)).decode().partition("\n")[0].strip()
+
+
+def _crawl_port(config: Config, environment: Environment, database: Any) -> PortService:
+    """The HTTP interface of crawls.
+
+    :raises ConfigError: it has no token.
+    """
+    settings, reactor = config.spider, environment.reactor
+    try:
+        token = _first_line(config, environment, settings.listen_token_file)
+    except OSError as error:
+        raise ConfigError([f"spider.listen_token_file: {settings.listen_token_file}: {error.strerror}"]) from None
+    site = build_site(database, settings, token, reactor, environment.now)
+    return PortService(reactor, endpoint(config, "spider.listen"), site, "spider.listen")
+
+
 def _client(config: Config, environment: Environment) -> CacheClient:
     """Reads pages from ``lcc-cu``.
 
@@ -120,7 +140,7 @@ def _client(config: Config, environment: Environment) -> CacheClient:
     settings = config.spider
     token = None
     if settings.token_file:
-        token = environment.disk.read(config.under_home(settings.token_file)).decode().partition("\n")[0].strip()
+        token = _first_line(config, environment, settings.token_file)
     address = settings.cache.replace("{home}", str(config.home))
     return CacheClient(environment.reactor, address, token)
 
@@ -181,6 +201,8 @@ def build(config: Config, environment: Environment) -> RoleService:
         _Engine(engine, pool, keeping, client, config, environment),
     ):
         service.setServiceParent(services)
+    if settings.listen:
+        _crawl_port(config, environment, database).setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)
     return services
 
