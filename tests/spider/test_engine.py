@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from twisted.internet.defer import succeed
+from twisted.internet.defer import fail, succeed
 
+from lcc.errors import StoreUnavailable
 from tests.support.roles.spider import SpiderWorld
 from tests.support.servers.linked_sites import LinkedSites, generate
 
@@ -56,10 +59,11 @@ def test_a_crawl_reads_the_closure_and_fetches_each_page_once(worlds: Worlds) ->
 def test_killed_again_and_again(worlds: Worlds, seed: int) -> None:
     chance = Random(seed)
     sites = generate(seed, ROOTS, pages=30, links=5)
-    world = worlds(sites, window=7, pages_at_once=5, told_wait=2.0)
+    world = worlds(sites, window=7, pages_at_once=5, told_wait=2.0, stores=("links",), segment_bytes=1 << 16)
     spider = world.start()
     world.add("all", sites.start, restrict_to=SCOPE)
     for _ in range(12):
+        world.database.lose_results = chance.choice([0, 0, 0, 1, 3])
         for _ in range(chance.randrange(1, 12)):
             world.clock.advance(chance.choice([0, 0.2, 1.0]))
             world.lcc.fetch(chance.randrange(4))
@@ -70,6 +74,19 @@ def test_killed_again_and_again(worlds: Worlds, seed: int) -> None:
     assert len(world.lcc.fetched) == len(set(world.lcc.fetched)), "the cache has it: a hint changes nothing"
     counts = world.status("all").counts
     assert counts["cached"] == counts["known"] - counts.get("refused", 0) == len(sites.closure())
+    edges = logged(world.home / "spider" / "links")
+    assert set(edges) == sites.edges(sites.closure())
+    assert len(edges) == len(set(edges)), "whatever was written and not committed is taken back"
+
+
+def logged(folder: Path) -> list[tuple[str, str]]:
+    """Source and target of each line of a link log."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        for line in gzip.decompress(path.read_bytes()).splitlines():
+            link = json.loads(line)
+            found.append((link["source"], link["target"]))
+    return found
 
 
 def test_what_is_cached_already_is_read_and_not_fetched(worlds: Worlds) -> None:
@@ -239,3 +256,19 @@ def test_told_by_an_earlier_run_and_lost_with_it(worlds: Worlds) -> None:
     world.start()
     world.settle("all", 60)
     assert world.status("all").counts["cached"] == 5
+
+
+def test_what_is_kept_and_not_committed_is_taken_back(worlds: Worlds) -> None:
+    sites = generate(9, ROOTS, pages=8, links=4)
+    world = worlds(sites, stores=("links",))
+    spider = world.start()
+    commit, failures = spider.frontier.commit, [StoreUnavailable("away"), StoreUnavailable("away")]
+
+    def failing(*arguments: Any) -> Any:
+        return fail(failures.pop()) if failures and arguments[0].pages else commit(*arguments)
+
+    spider.frontier.commit = failing  # type: ignore[method-assign]
+    world.add("all", sites.start, restrict_to=SCOPE)
+    world.settle("all")
+    edges = logged(world.home / "spider" / "links")
+    assert not failures and len(edges) == len(set(edges)) == len(sites.edges(sites.closure()))

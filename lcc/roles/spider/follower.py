@@ -53,6 +53,9 @@ class Keeper(Protocol):
     def keep(self, pages: Sequence[tuple[Page, PageLinks]]) -> Deferred[Mapping[str, str]]:
         """Where each store stands, once it has these."""
 
+    def begin_again(self) -> None:
+        """What was kept last may not be committed: stores go back to their places in the frontier."""
+
 
 class Follower:
     """See :mod:`lcc.roles.spider.follower`.
@@ -242,6 +245,9 @@ class Follower:
                 await self._frontier.answer(chosen.gone, [], now)
             if batch.pages or chosen.pages or tokens or places:
                 await self._frontier.commit(batch, now)
+        except BaseException:
+            self._keeper.begin_again()
+            raise
         finally:
             self._lock.release()
         self._committed()

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import attrs
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
 from twisted.internet.task import Clock
 
 from lcc.client.blocking import CacheError, StartAgain
@@ -23,13 +23,16 @@ from lcc.domain.urls import normalise_root, site_of
 from lcc.errors import code
 from lcc.model.cache import CachedUrl
 from lcc.model.crawls import BUCKETS, Crawl, CrawlSettings, CrawlStatus, bucket_of
-from lcc.model.links import ExtractionLimits, Page, PageLinks
+from lcc.model.links import ExtractionLimits, Page, PageLinks, StoreSettings
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
 from lcc.model.states import AskedUrl, SiteRobots, UrlState
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.spider.engine import Spider
 from lcc.roles.spider.extraction import ExtractionPool
+from lcc.roles.spider.keeping import Keeping
+from lcc.spider.stores.registry import stores_named
 from lcc.storage.database.migrations import SPIDER
+from lcc.storage.disk.file_system import DISK
 from lcc.storage.spider.orders import CRAWL_ADD, ORDERS, add_body
 from lcc.storage.spider.store import FrontierStore
 from lcc.storage.spider.views import crawl_status
@@ -254,11 +257,15 @@ class Kept:
         self.pages += pages
         return succeed({"memory": str(len(self.pages))})
 
+    def begin_again(self) -> None:
+        pass
+
 
 class SpiderWorld:
     """Spiders and an LCC; ``settle`` until nothing happens any more."""
 
     def __init__(self, home: Path, sites: Mapping[str, bytes], seed: int = 1, **settings: Any) -> None:
+        self.home = home
         self.clock = Clock()
         self.clock.advance(1000.0)
         self.ahead_seconds = 0
@@ -269,6 +276,7 @@ class SpiderWorld:
         self.settings = attrs.evolve(SpiderConfig(), **settings)
         self.spiders: list[Spider] = []
         self.pools: list[ExtractionPool] = []
+        self.keepers: list[Keeping] = []
 
     def now(self) -> float:
         return NOW + self.ahead_seconds + self.clock.seconds()
@@ -283,7 +291,13 @@ class SpiderWorld:
         limits = ExtractionLimits()
         pool = ExtractionPool(self.clock, lambda protocol: InlineWorker(self.clock, protocol, limits), limits, 1)
         client: Any = self.lcc
-        spider = Spider(settings, frontier, client, pool, self.kept, self.clock, self.now)
+        keeper: Any = self.kept
+        if settings.stores:
+            stores = stores_named(settings.stores)
+            folder = self.home / settings.folder
+            keeper = Keeping(stores, frontier, folder, DISK, StoreSettings(settings.segment_bytes), maybeDeferred)
+            self.keepers.append(keeper)
+        spider = Spider(settings, frontier, client, pool, keeper, self.clock, self.now)
         spider.teller.link = client
         pool.start()
         spider.start()
@@ -331,5 +345,7 @@ class SpiderWorld:
             self.kill(spider)
         for pool in self.pools:
             pool.stop()
+        for keeper in self.keepers:
+            keeper.close()
         self.clock.pump([0] * 5)
         self.database.close()
