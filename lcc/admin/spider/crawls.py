@@ -35,6 +35,7 @@ from lcc.domain.wording import number, utc
 from lcc.errors import ConfigError
 from lcc.insight.crawl_words import crawl_facts, crawl_record, host_record, progress_line, state_words
 from lcc.model.crawls import BUCKETS, CrawlSettings, CrawlState, UrlOrder
+from lcc.model.shellwords import shell_word
 from lcc.spider.crawl_inputs import check_crawl, check_settings
 from lcc.spider.names.presets import PRESETS
 from lcc.storage.database.database import BlockingDatabase
@@ -190,7 +191,7 @@ def add_command(
         raise Failed(str(error), "lcc-admin spider add --help explains the options") from None
     with TABLES.database(admin) as database:
         if database.interact(crawl_status, name) is not None:
-            raise Failed(f"there is a crawl {name} already", f"lcc-admin spider show {name}")
+            raise Failed(f"there is a crawl {name} already", f"lcc-admin spider show {shell_word(name)}")
         if allow_private:
             for site in dict.fromkeys(map(site_of, starts)):
                 allow_private_site(admin, site)
@@ -232,7 +233,7 @@ def start_command(admin: Admin, /, name: str, starts: tuple[str, ...], as_json: 
         try:
             check_crawl(settings, starts, admin.config.spider, admin.now())
         except ConfigError as error:
-            raise Failed(str(error), f"lcc-admin spider show {name} shows what it follows") from None
+            raise Failed(str(error), f"lcc-admin spider show {shell_word(name)} shows what it follows") from None
         answers = [TABLES.answer(database, ordered) for ordered in _order_starts(admin, database, name, starts)]
     say_done(as_json, {"name": name}, f"crawl {name}: {len(starts):,} more to start from", answers[-1])
 
