@@ -102,7 +102,7 @@ class Draw(Flat):
     """Asks for the order number of an asking that begins now.
 
     :ivar held: the number that this notifier drew last for the provider, on this connection, for an asking that is
-        over: it is given again if nobody has drawn one since.  0: none.
+        over: it is given again if nobody has drawn one since, and no set with it waits here.  0: none.
     """
 
     TAG = "draw"

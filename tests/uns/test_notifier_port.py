@@ -185,6 +185,16 @@ def test_a_number_that_is_held_is_kept_while_nobody_else_draws(world: World) -> 
     assert again.heard() == [Drawn(3, 4)]
 
 
+def test_a_number_is_not_given_again_while_a_set_with_it_waits_here(world: World) -> None:
+    """The next set may be told through another UNS, and be there first: the older one would count as newer."""
+    notifier = connect_notifier(world, "push")
+    notifier.heard()
+    notifier.say(Draw(1, 7))
+    notifier.say(SetBegin(1, 7, "pushed", 1), '<url c="http://site.example/a" m="text/html"/>', SetEnd(1))
+    notifier.say(Draw(2, 7, 1))
+    assert [each.order for each in notifier.heard() if isinstance(each, Drawn)] == [1, 2]
+
+
 def test_numbers_of_providers_that_are_not_there(world: World) -> None:
     notifier = connect_notifier(world)
     notifier.heard()

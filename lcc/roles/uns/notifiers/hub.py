@@ -226,7 +226,9 @@ class Notifiers:
                 await self.checkers.load([(pid, 0)])
             self.checkers.checker(pid, Source.LISTED)
             known = uns.forwarder.newest_order(pid)
-            order = await uns.sequencer.begin(SetStart(pid, held, known))
+            # A set with that number may wait here for the queue manager, while the next one is told through another
+            # UNS, if this one is lost, and is there first.
+            order = await uns.sequencer.begin(SetStart(pid, held if held > known else 0, known))
         except StoreUnavailable as error:
             raise Refused(code("try-later"), str(error)) from None
         except LccError as error:
