@@ -29,6 +29,7 @@ COMMANDS = {
     "web-user": "accounts.web_users:web_user_group",
     "feed": "feeds.feeds:feed_group",
     "spider": "spider.crawls:spider_group",
+    "push": "push.keys:push_group",
     "task": "tasks.tasks:task_group",
     "job": "tasks.jobs:job_group",
     "resource": "tasks.resources:resource_group",

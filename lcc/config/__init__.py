@@ -28,6 +28,7 @@ from lcc.config.load import (
 )
 from lcc.config.manager import ManagerConfig
 from lcc.config.monitor import WebConfig
+from lcc.config.push import PushConfig
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.root import DEFAULT_MIMETYPES, ROLES, Config
 from lcc.config.setting import MANHOLE, METRICS, setting
@@ -53,6 +54,7 @@ __all__ = [
     "ManagerConfig",
     "ManholeConfig",
     "MetricsConfig",
+    "PushConfig",
     "QmConfig",
     "RsConfig",
     "SchedulerConfig",

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 import attrs
 
 from lcc.config.endpoints import endpoint_fault, is_local_endpoint, is_local_host, mysql_hosts
+from lcc.config.push import UNKNOWN_SITES
 from lcc.config.root import ROLES, Config
 from lcc.errors import ConfigError
 
@@ -86,8 +87,12 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
         text = getattr(config, section).name
         if not text.strip() or not text.isprintable() or len(text) > NAME_CHARS:
             faults.append(f"{section}.name = {text[:80]!r}: must be 1 to {NAME_CHARS} printable characters")
-    if not _is_notifier(config.spider.name):
-        faults.append(f"spider.name = {config.spider.name[:80]!r}: must be 1 to 40 of A-Z a-z 0-9 . _ @ -")
+    for section in ("spider", "push"):
+        text = getattr(config, section).name
+        if not _is_notifier(text):
+            faults.append(f"{section}.name = {text[:80]!r}: must be 1 to 40 of A-Z a-z 0-9 . _ @ -")
+    if config.push.unknown_sites not in UNKNOWN_SITES:
+        faults.append(f"push.unknown_sites = {config.push.unknown_sites!r}: must be {', '.join(UNKNOWN_SITES)}")
     scheme = config.database.url.partition(":")[0]
     if scheme not in ("sqlite", "mysql"):
         faults.append("database.url: must begin with sqlite: or mysql:")

@@ -11,6 +11,7 @@ from lcc.config.access import CuConfig, MailConfig, ManholeConfig, RsConfig, Tls
 from lcc.config.intake import DatabaseConfig, QmConfig, UnsConfig
 from lcc.config.manager import ManagerConfig
 from lcc.config.monitor import WebConfig
+from lcc.config.push import PushConfig
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.setting import setting
 from lcc.config.spider import SpiderConfig
@@ -18,7 +19,7 @@ from lcc.config.tasks import SchedulerConfig
 from lcc.config.telemetry import LogConfig, MetricsConfig
 from lcc.config.watched import WatchedConfig
 
-ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web", "scheduler", "manager", "spider")
+ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web", "scheduler", "manager", "spider", "push")
 """Sections of roles; each has the settings ``metrics`` and ``manhole``."""
 
 DEFAULT_MIMETYPES = (
@@ -56,6 +57,7 @@ class Config:
     scheduler: SchedulerConfig = attrs.field(factory=SchedulerConfig)
     manager: ManagerConfig = attrs.field(factory=ManagerConfig)
     spider: SpiderConfig = attrs.field(factory=SpiderConfig)
+    push: PushConfig = attrs.field(factory=PushConfig)
     mail: MailConfig = attrs.field(factory=MailConfig)
     tls: TlsConfig = attrs.field(factory=TlsConfig)
     manhole: ManholeConfig = attrs.field(factory=ManholeConfig)

@@ -106,3 +106,8 @@ def scheduler() -> None:
 def spider() -> None:
     """The spider, which follows links."""
     run("lcc-spider", sys.argv[1:])
+
+
+def push() -> None:
+    """The push server."""
+    run("lcc-push", sys.argv[1:])

@@ -81,6 +81,8 @@ WIRES: dict[str, Wire] = {
         _link("manager.connect", "scheduler"),
         _port("spider.listen"),
         _link("spider.connect", "uns"),
+        _port("push.listen"),
+        _link("push.connect", "uns"),
         *(_metrics(f"{role}.metrics") for role in ROLES),
         _metrics("metrics.listen"),
     )

@@ -56,6 +56,7 @@ STORAGE = {
     "disk": frozenset({"disk"}),
     "providers": frozenset({"database", "providers"}),
     "queue": frozenset({"database", "providers", "queue"}),
+    "push": frozenset({"database", "push"}),
     "spider": frozenset({"database", "spider"}),
     "tasks": frozenset({"database", "providers", "tasks"}),
     "views": frozenset({"database", "providers", "views"}),
@@ -70,6 +71,7 @@ SHARED_BY_ROLES = frozenset(
         "lcc.roles.notifier",
         "lcc.roles.pausing",
         "lcc.roles.peer",
+        "lcc.roles.proof_files",
         "lcc.roles.upstream",
         "lcc.roles.wall_clock",
     }

@@ -17,6 +17,7 @@ from lcc.storage.database.dialects import Dialect, dialect_for
 from lcc.storage.database.migrations import (
     CONNECTIONS,
     MAIN,
+    PUSH,
     SPIDER,
     TASKS,
     Migration,
@@ -84,7 +85,7 @@ def test_both_backends_have_the_same_tables(tmp_path: Path, mariadb: PrivateMari
     sqlite = dialect_for("sqlite:main.db", tmp_path, SETTINGS)
     _migrate(sqlite)
     others: dict[str, list[tuple[str, bool, bool]]] = {}
-    for series in (CONNECTIONS, SPIDER, TASKS):
+    for series in (CONNECTIONS, PUSH, SPIDER, TASKS):
         other = dialect_for(f"sqlite:{series}.db", tmp_path, SETTINGS)
         _migrate(other, series=series)
         others |= _columns(other)
@@ -118,7 +119,7 @@ def test_upgraded_equals_fresh(backend: Any, mariadb: PrivateMariaDb, tmp_path: 
         assert _shape(old) == _shape(fresh)
 
 
-@pytest.mark.parametrize("series", [CONNECTIONS, SPIDER, TASKS])
+@pytest.mark.parametrize("series", [CONNECTIONS, PUSH, SPIDER, TASKS])
 def test_upgraded_files_equal_fresh_ones(tmp_path: Path, series: str) -> None:
     changes = migrations("sqlite", series)
     shapes = []

@@ -11,5 +11,6 @@ manager = ServiceMaker("LCC manager", "lcc.services.manager", "LCC manager of jo
 cu = ServiceMaker("LCC CU", "lcc.services.cu", "LCC content user API.", "lcc-cu")
 rs = ServiceMaker("LCC RS", "lcc.services.rs", "LCC registration server.", "lcc-rs")
 spider = ServiceMaker("LCC spider", "lcc.services.spider", "LCC spider: follows links.", "lcc-spider")
+push = ServiceMaker("LCC push server", "lcc.services.push", "LCC push server: IndexNow.", "lcc-push")
 scheduler = ServiceMaker("LCC scheduler", "lcc.services.scheduler", "LCC scheduler of tasks.", "lcc-scheduler")
 web = ServiceMaker("LCC WEB", "lcc.services.web", "LCC web monitor.", "lcc-web")

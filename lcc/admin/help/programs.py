@@ -23,6 +23,7 @@ ROLES = {
     "lcc-web": "web",
     "lcc-scheduler": "scheduler",
     "lcc-spider": "spider",
+    "lcc-push": "push",
     "lcc-rs": "rs",
     "lcc-manager": "manager",
 }

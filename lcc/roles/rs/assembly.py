@@ -11,7 +11,8 @@ from twisted.internet.defer import Deferred, DeferredList
 from lcc.config import BotConfig, Config
 from lcc.domain.wishes import Allowed
 from lcc.interfaces import IFetcher
-from lcc.roles.rs.prover import Prover, fetch_settings
+from lcc.roles.proof_files import fetch_settings
+from lcc.roles.rs.prover import Prover
 from lcc.roles.rs.registrar import Registrar
 from lcc.storage.database.database import Database
 from lcc.storage.providers.registrations import RegistrationStore

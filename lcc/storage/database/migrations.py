@@ -2,7 +2,8 @@
 
 Several processes may start at the same time; a schema newer than this program is refused.  The table ``meta`` keeps
 the number of the last change applied, under the name of the series (``schema``; SQLite's order numbers, in a file of
-their own, are the series ``connections``, its tasks the series ``tasks``, its crawls the series ``spider``).
+their own, are the series ``connections``, its tasks the series ``tasks``, its crawls the series ``spider``,
+what sites push the series ``push``).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ MAIN = "schema"
 CONNECTIONS = "connections"
 TASKS = "tasks"
 SPIDER = "spider"
+PUSH = "push"
 
 _FILE = re.compile(r"(?:(?P<series>[a-z]+)_)?(?P<number>\d{3})_(?P<name>[a-z_]+)\.(?P<dialect>[a-z]+)\.sql")
 _CREATE_META = {

@@ -232,6 +232,24 @@ def _host(url: str) -> str:
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
+def roots_on(txn: Txn, site: str, limit: int) -> list[tuple[str, int]]:
+    """The roots of providers on a host, by http and https, in the order in which they count for what lies in them:
+    the longest first; of several of the same length registered ones first, the oldest first.
+
+    :param site: ``scheme://host[:port]/``, normal.
+    :returns: root and provider; at most so many.
+    """
+    sql = (
+        "SELECT r.root, p.watched, p.pid FROM proots r JOIN pidb p ON p.pid = r.pid"
+        " WHERE r.root >= ? AND r.root < ? AND p.removed = 0 ORDER BY r.root LIMIT ?"
+    )
+    found: list[tuple[str, int, int]] = []
+    for spelling in sorted({site, _other_scheme(site)}):
+        found += txn.query(sql, [*_of_host(spelling), limit])
+    found.sort(key=lambda owner: (-len(owner[0].partition("://")[2]), owner[1], owner[2]))
+    return [(root, pid) for root, _, pid in found]
+
+
 def register_provider(txn: Txn, provider: Provider) -> int:
     """Register a provider: the one that watches its root keeps its id, and so its rows, and gets what stands here; if
     there is none, it is a new one.

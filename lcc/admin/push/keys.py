@@ -1,0 +1,102 @@
+"""``lcc-admin push``: sites that push what has changed, and their keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from lcc.admin.context import Admin, pass_admin
+from lcc.admin.output import Column, Listing, json_option
+from lcc.domain.sites import host_of
+from lcc.domain.urls import normalise
+from lcc.errors import UrlError
+from lcc.model.pushes import KeyState
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.migrations import PUSH
+from lcc.storage.database.place import place_of
+from lcc.storage.push.keys import decide_key, list_keys
+
+_COLUMNS = (
+    Column("folder", 40),
+    Column("state", 8),
+    Column("pid", 5, "number"),
+    Column("named", 19, "time", title="named (UTC)"),
+    Column("proven", 19, "time", title="proven (UTC)"),
+    Column("reason"),
+)
+REFUSED_SECONDS = 365 * 86400
+"""How long new pushes with a key are refused that an operator has refused."""
+
+
+@contextmanager
+def _tables(admin: Admin) -> Iterator[BlockingDatabase]:
+    with admin.database_at(place_of(admin.config, PUSH)) as database:
+        yield database
+
+
+def _host(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    try:
+        return host_of(normalise(text if "://" in text else f"https://{text}/"))
+    except UrlError as error:
+        raise click.BadParameter(error.text) from None
+
+
+@click.group("push")
+def push_group() -> None:
+    """Sites that push what has changed by IndexNow (doc/push.md)."""
+
+
+@push_group.command("list")
+@click.option("--state", type=click.Choice([state.value for state in KeyState]), help="Only keys in this state.")
+@json_option
+@pass_admin
+def list_command(admin: Admin, state: str | None, as_json: bool) -> None:
+    """List the keys that sites have named, the newest first."""
+    listing = Listing(_COLUMNS, as_json)
+    with _tables(admin) as database:
+        keys = database.interact(list_keys, None if state is None else KeyState(state))
+    for key in keys:
+        listing.row(
+            {
+                "folder": key.folder,
+                "state": key.state.value,
+                "pid": key.pid or None,
+                "named": key.made_time,
+                "proven": key.proven_time or None,
+                "reason": key.why,
+            }
+        )
+    listing.end("no site has pushed anything" if state is None else f"no keys are {state}")
+
+
+@push_group.command("approve")
+@click.argument("host", callback=_host)
+@json_option
+@pass_admin
+def approve_command(admin: Admin, host: str, as_json: bool) -> None:
+    """Let a site that waits for approval become a watched provider."""
+    _decide(admin, host, True, as_json)
+
+
+@push_group.command("refuse")
+@click.argument("host", callback=_host)
+@json_option
+@pass_admin
+def refuse_command(admin: Admin, host: str, as_json: bool) -> None:
+    """Accept no more pushes with the keys of a site, and drop what waits for their proof."""
+    _decide(admin, host, False, as_json)
+
+
+def _decide(admin: Admin, host: str, approve: bool, as_json: bool) -> None:
+    with _tables(admin) as database:
+        count = database.write(decide_key, host, approve, admin.now() + REFUSED_SECONDS)
+    word = "approved" if approve else "refused"
+    if as_json:
+        click.echo(json.dumps({"host": host, word: count}))
+    elif count:
+        click.echo(f"{host}: {count} {'key' if count == 1 else 'keys'} {word}")
+    else:
+        click.echo(f"{host}: no key {'waits for approval' if approve else 'is known'}")

@@ -1,0 +1,76 @@
+"""Metrics of a push server, and whether it can do its work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from zope.interface import implementer
+
+from lcc.interfaces import IRoleMetrics
+from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.roles.push.engine import PushServer
+from lcc.storage.database.metrics import DatabaseCounts
+from lcc.storage.database.probe import DatabaseProbe
+
+CONNECTED = gauge("lcc_push_uns_connected", "1: connected to the UNS")
+PUSHES = counter("lcc_push_pushes", "Pushes that were accepted")
+URLS = counter("lcc_push_urls", "URLs of these")
+REFUSED = counter("lcc_push_pushes_refused", "Pushes that were not accepted")
+PROVEN = counter("lcc_push_keys_proven", "Key files that were found, for the first time or again")
+NOT_PROVEN = counter("lcc_push_keys_failed", "Attempts to fetch a key file that failed")
+UNPROVEN = gauge("lcc_push_urls_unproven", "URLs that wait for the proof of their key")
+UNTOLD = gauge("lcc_push_urls_untold", "URLs that the UNS has not answered")
+TOLD = counter("lcc_push_urls_told", "URLs that the UNS has accepted")
+URLS_REFUSED = counter("lcc_push_urls_refused", "URLs that the UNS has refused")
+PAUSED = gauge("lcc_push_paused", "1: paused by an operator, accepts nothing")
+
+
+@implementer(IRoleMetrics)
+class PushMetrics:
+    """Metrics and conditions of a push server.
+
+    :param database: what is counted of its database.
+    """
+
+    def __init__(self, engine: PushServer, database: DatabaseCounts, probe: DatabaseProbe) -> None:
+        self._engine = engine
+        self._database = database
+        self._probe = probe
+        self.background: Sequence[Any] = (probe,)
+
+    def readings(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+        engine, counts = self._engine, self._engine.counters
+        yield CONNECTED(self._is_connected)
+        yield PUSHES(counts.pushes)
+        yield URLS(counts.urls)
+        yield REFUSED(counts.refused)
+        yield PROVEN(counts.proven)
+        yield NOT_PROVEN(counts.not_proven)
+        yield UNPROVEN(engine.unproven)
+        yield UNTOLD(engine.untold)
+        yield TOLD(counts.told)
+        yield URLS_REFUSED(counts.urls_refused)
+        yield PAUSED(engine.paused_since is not None)
+        yield from self._database.readings("push")
+
+    def conditions(self) -> Iterator[Condition]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+        engine = self._engine
+        yield self._probe.condition()
+        yield Condition(
+            "notifying",
+            "" if self._is_connected else "cannot reach the UNS's port of notifiers",
+            "start the UNS (twistd lcc-uns), and see [push] connect and [uns] listen_notifiers",
+        )
+        yield Condition(
+            "not-paused",
+            "" if engine.paused_since is None else "paused by an operator: it accepts nothing",
+            "resume() at its console (lcc-admin console push)",
+        )
+
+    @property
+    def _is_connected(self) -> bool:
+        link = self._engine.draws.link
+        return link is not None and link.connected

@@ -1,0 +1,196 @@
+"""Pushed URLs on their way to the UNS.
+
+They stand in an outbox (``pushset``), put there before the push was answered.  Here they are read in order, told over
+the link to the port of notifiers, and marked once they are answered: told again after a crash, a set is applied once,
+by its number.
+
+A key speaks for all that lies below its folder.  Each URL belongs to the provider with the longest root there; a set
+of several is parted.  What is nobody's becomes part of a watched provider of the folder, where sites register
+themselves; else it is refused, in the report.  A set whose provider has gone, or whose order number was lost, gets
+new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.domain.urls import Roots, site_of
+from lcc.errors import Busy, StoreUnavailable, code, entry_for
+from lcc.model.notifiers import NoticeOutcome, SourcedSet
+from lcc.model.pushes import PushSet
+from lcc.model.sources import Source
+from lcc.roles.background import Background
+from lcc.roles.notifier import NotifierRefused
+from lcc.roles.push.counters import Counters
+from lcc.roles.push.draws import Draws
+from lcc.storage.database.database import Database
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.watched import roots_on
+from lcc.storage.push.store import Answer, PushStore
+
+_log = Logger()
+
+PAGE = 200
+ROOTS_MAX = 1000
+"""Of one host that are looked at."""
+_TRY_LATER = code("try-later")
+_AGAIN = frozenset({code("provider-gone"), code("bad-order")})
+Owners = Sequence[tuple[Roots, int]]
+
+
+def _roots(txn: Txn, sites: Sequence[str]) -> dict[str, Owners]:
+    return {site: [(Roots([root]), pid) for root, pid in roots_on(txn, site, ROOTS_MAX)] for site in sites}
+
+
+def owner_of(url: str, owners: Owners) -> int:
+    """Whose a URL is; 0: nobody's."""
+    return next((pid for roots, pid in owners if roots.contains(url)), 0)
+
+
+class Teller:
+    """See :mod:`lcc.roles.push.teller`.
+
+    :param main: the database of providers; only read.
+    :param registers: what is nobody's becomes a watched provider's.
+    :param freed: called with the number of URLs that have an answer.
+    """
+
+    def __init__(
+        self,
+        store: PushStore,
+        main: Database,
+        draws: Draws,
+        registers: bool,
+        counters: Counters,
+        freed: Callable[[int], None],
+    ) -> None:
+        self._store = store
+        self._main = main
+        self._draws = draws
+        self._registers = registers
+        self._counters = counters
+        self._freed = freed
+        self._work = Background("Cannot tell what was pushed", self._ended, self._failed)
+        self._told = 0
+        self._asked_again = False
+        self._answered: list[Answer] = []
+        self._again: list[int] = []
+
+    def tick(self) -> None:
+        """Each second, and when there is something new."""
+        if self._work.busy:
+            self._asked_again = True
+        else:
+            self._asked_again = False
+            self._work.begin(self._do())
+
+    def stop(self) -> None:
+        """End what is under way."""
+        self._asked_again = False
+        self._work.cancel()
+
+    async def _do(self) -> None:
+        await self._forget()
+        link = self._draws.link
+        while link is not None and link.connected and link.has_room:
+            page = await self._store.outbox(self._told, PAGE)
+            if not page or not await self._tell_page(page):
+                return
+            await self._forget()
+
+    async def _tell_page(self, page: Sequence[PushSet]) -> bool:
+        """Tell some sets; False: the UNS cannot be asked now."""
+        sites = sorted({site_of(each.folder) for each in page})
+        roots = await self._main.interact(_roots, sites)
+        ready: list[PushSet] = []
+        for each in page:
+            parts: dict[int, list[Mapping[str, str]]] = {}
+            for url in each.urls:
+                parts.setdefault(owner_of(url["c"], roots[site_of(each.folder)]), []).append(url)
+            if parts.keys() == {each.pid} and each.order:
+                ready.append(each)
+                continue
+            # The others come behind it: first what is before it goes.
+            break
+        if not ready:
+            return await self._prepare(page[0], parts)
+        for each in ready:
+            self._tell(each)
+        return True
+
+    async def _prepare(self, each: PushSet, parts: dict[int, list[Mapping[str, str]]]) -> bool:
+        """Give a set the one provider and the order number that it needs."""
+        link = self._draws.link
+        if 0 in parts and self._registers and link is not None:
+            try:
+                pid = await link.watch(each.folder)
+            except NotifierRefused as refused:
+                if refused.code == _TRY_LATER:
+                    return False
+                self._answered.append(Answer(each.number, False, str(refused)))
+                self._told = each.number
+                return True
+            parts.setdefault(pid, []).extend(parts.pop(0))
+        if len(parts) > 1:
+            await self._store.part(each.number, parts)
+            return True
+        (pid,) = parts
+        if not pid:
+            self._answered.append(Answer(each.number, False, "no provider has a root there"))
+            self._told = each.number
+            return True
+        order = each.order if pid == each.pid else 0
+        order = order or await self._draws.draw(pid)
+        if not order:
+            return False
+        await self._store.set_order({each.number: (pid, order)})
+        return True
+
+    def _tell(self, each: PushSet) -> None:
+        link = self._draws.link
+        if link is not None:
+            self._told = each.number
+            told = SourcedSet(each.number, each.pid, Source.PUSHED, each.urls, each.order)
+            link.tell(told).addCallback(self._outcome, each)
+
+    def _outcome(self, outcome: NoticeOutcome, each: PushSet) -> None:
+        if outcome.code in _AGAIN:
+            self._again.append(each.number)
+        elif outcome.code:
+            self._counters.urls_refused += len(each.urls)
+            self._answered.append(Answer(each.number, False, _said(outcome.code, outcome.text)))
+        else:
+            self._counters.told += len(each.urls)
+            self._counters.urls_refused += len(outcome.refused)
+            words = [f"{refused.url}: {_said(refused.code, refused.text)}" for refused in outcome.refused]
+            self._answered.append(Answer(each.number, True, "; ".join(words)))
+        self.tick()
+
+    async def _forget(self) -> None:
+        if self._answered:
+            answers = list(self._answered)
+            freed = await self._store.answer(answers)
+            del self._answered[: len(answers)]
+            self._freed(freed)
+        while self._again:
+            await self._store.again(self._again[0])
+            del self._again[0]
+
+    def _ended(self) -> None:
+        if self._asked_again:
+            self.tick()
+
+    def _failed(self, failure: Failure) -> None:
+        self._asked_again = False
+        # The engine notices the first two by itself.
+        if not failure.check(StoreUnavailable, Busy, CancelledError):
+            _log.failure("Cannot tell what was pushed", failure=failure)
+
+
+def _said(number: int, text: str) -> str:
+    """An error, as people read it."""
+    return f"{number} {text or entry_for(number).text}"

@@ -1,0 +1,163 @@
+"""The push server's site: ``/indexnow`` and ``/indexnow/report``."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+from urllib.parse import parse_qs
+
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET
+
+from lcc.domain.indexnow import PushRefused, read_body, read_query
+from lcc.domain.sites import host_of
+from lcc.domain.urls import normalise
+from lcc.errors import Busy, StoreUnavailable, UrlError
+from lcc.model.pushes import KeyState, PushRecord, SiteKey, Submission
+from lcc.roles.push.engine import PushServer
+from lcc.transport.http_replies import RETRY_SECONDS, Explained, client_address, reply_json, run
+from lcc.transport.http_server import BodyRequest, GuardedSite
+from lcc.transport.limited import LimitedFactory
+
+_log = Logger()
+
+HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+FIELDS_MAX = 20
+_WAITS = {
+    KeyState.WAITING: "the key file is yet to be fetched",
+    KeyState.APPROVAL: "the key is proven, the site waits for the operator's approval",
+    KeyState.APPROVED: "the key is proven, the site is being registered",
+}
+
+
+def explain(failure: Failure) -> Explained:
+    """What a failure is to who asked."""
+    error = failure.value
+    if isinstance(error, PushRefused):
+        headers = {"retry-after": str(math.ceil(error.retry_seconds))} if error.retry_seconds else {}
+        return error.status, {"error": error.text}, headers
+    if isinstance(error, (StoreUnavailable, Busy)):
+        text = "the database is unreachable, try again later"
+        return 503, {"error": text}, {"retry-after": str(RETRY_SECONDS)}
+    _log.failure("Cannot answer a request to the push server", failure=failure)
+    return 500, {"error": "internal error"}, {}
+
+
+def _fields(request: Any) -> dict[str, list[str]]:
+    """
+    :raises PushRefused: they cannot be read.
+    """
+    query = request.uri.partition(b"?")[2]
+    try:
+        text = query.decode("ascii")
+        return parse_qs(text, keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict")
+    except ValueError:
+        raise PushRefused(400, "the query cannot be read: it is percent-encoded UTF-8") from None
+
+
+class _Leaf(Resource):
+    isLeaf = True
+    methods: tuple[bytes, ...] = (b"GET", b"HEAD")
+
+    def __init__(self, server: PushServer) -> None:
+        super().__init__()
+        self._server = server
+
+    def render(self, request: Any) -> int:
+        for name, value in HEADERS.items():
+            request.setHeader(name, value)
+        if request.postpath:
+            reply_json(request, 404, {"error": "not found"}, {})
+        elif request.method not in self.methods:
+            allow = b", ".join(self.methods).decode()
+            reply_json(request, 405, {"error": f"only {allow} allowed"}, {"allow": allow})
+        else:
+            run(request, explain, self._answer, request)
+        return NOT_DONE_YET
+
+    def _address(self, request: Any) -> str:
+        return client_address(request, self._server.settings.proxy)
+
+    async def _answer(self, request: BodyRequest) -> None:
+        raise NotImplementedError
+
+
+class IndexNow(_Leaf):
+    """``/indexnow``: a URL, or a list of them, has changed."""
+
+    isLeaf = False
+    methods = (b"GET", b"POST")
+
+    async def _answer(self, request: BodyRequest) -> None:
+        address = self._address(request)
+        self._server.check_rate(address)
+        submission = self._read(request)
+        key = await self._server.push(submission, address)
+        accepted = {"accepted": len(submission.urls), "host": host_of(submission.site), "key": key.state.value}
+        if key.state is KeyState.PROVEN:
+            reply_json(request, 200, accepted, {})
+        else:
+            reply_json(request, 202, {**accepted, "reason": key.why or _WAITS[key.state]}, {})
+
+    def _read(self, request: BodyRequest) -> Submission:
+        any_port = self._server.settings.any_port
+        if request.method == b"GET":
+            return read_query(_fields(request), any_port)
+        try:
+            document = json.loads(request.body())
+        except (ValueError, RecursionError) as error:
+            raise PushRefused(400, f"the body is no JSON: {error}") from None
+        return read_body(document, any_port)
+
+
+class Report(_Leaf):
+    """``/indexnow/report``: what became of the pushes."""
+
+    async def _answer(self, request: BodyRequest) -> None:
+        self._server.check_rate(self._address(request))
+        fields = _fields(request)
+        host, key = (fields.get("host") or [""])[0], (fields.get("key") or [""])[0]
+        if not host or not key:
+            raise PushRefused(400, "host and key are required: /indexnow/report?host=HOST&key=KEY")
+        try:
+            host = host_of(normalise(f"https://{host.strip()}/"))
+        except UrlError as error:
+            raise PushRefused(400, f"host: {error.text}") from None
+        found = await self._server.report(host, key)
+        if not found:
+            raise PushRefused(404, f"no push of {host} with this key is known")
+        reply_json(request, 200, {"host": host, "keys": [_shown(*each) for each in found]}, {})
+
+
+def _shown(key: SiteKey, records: list[PushRecord]) -> dict[str, Any]:
+    return {
+        "location": key.location,
+        "folder": key.folder,
+        "state": key.state.value,
+        "reason": key.why or _WAITS.get(key.state, ""),
+        "provider": key.pid or None,
+        "proven": key.proven_time or None,
+        "pushes": [
+            {"time": each.time, "urls": each.count, "state": each.state, "reason": each.text} for each in records
+        ],
+    }
+
+
+def build_site(server: PushServer, reactor: Any) -> LimitedFactory:
+    """The site with all that it has."""
+    settings = server.settings
+    root, indexnow = Resource(), IndexNow(server)
+    root.putChild(b"indexnow", indexnow)
+    indexnow.putChild(b"report", Report(server))
+
+    class PushRequest(BodyRequest):
+        body_bytes_max = settings.body_bytes
+
+    site = GuardedSite(
+        root, requestFactory=PushRequest, timeout=settings.idle_timeout, reactor=reactor, now=server.now
+    )
+    per_address = 0 if settings.proxy else settings.connections_per_address
+    return LimitedFactory(site, settings.connections_max, "senders of pushes", per_address)

@@ -1,0 +1,366 @@
+"""What sites have pushed: their keys, and the sets of URLs on their way to the UNS.
+
+Owns ``pushkey`` and ``pushset``.
+
+Strategy: pushes that arrive together share a transaction, in the writer thread; they are answered once it is
+committed.  A set waits for the proof of its key, then gets a new number, under which it is told: numbers rise in the
+order of telling.  A told set keeps a row without its URLs, for the report.
+
+Failures: a newer push server fences older ones off, whose writes fail with Busy.  What was written and not heard of
+is told again, or stands there twice: the UNS applies each number once, and a URL that is pushed twice is fetched
+once more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeVar
+
+from twisted.internet.defer import Deferred
+
+from lcc.errors import Busy
+from lcc.model.pushes import KeyState, PushClaim, PushRecord, PushSet, SiteKey, Submission
+from lcc.storage.database.database import Database
+from lcc.storage.database.gathering import Gathering
+from lcc.storage.database.locked_counter import draw, locked_counter
+from lcc.storage.database.table import Table
+from lcc.storage.database.transactions import Txn
+
+T = TypeVar("T")
+
+SET_URLS = 500
+"""URLs of one set, as of other notifiers."""
+WHY_CHARS = 1000
+RECORDS_SHOWN = 20
+_TAKEN = "another push server has claimed the database"
+_UNPROVEN, _READY, _TOLD, _REFUSED = range(4)
+_STATES = ("waiting", "accepted", "told", "refused")
+KEYS = Table(
+    "pushkey",
+    ["id"],
+    (
+        *("id", "site", "keytext", "location", "folder", "state", "pid", "why"),
+        *("made_time", "proven_time", "due_time", "failures"),
+    ),
+)
+_SETS = Table(
+    "pushset",
+    ["number"],
+    ("number", "keyid", "state", "pid", "connorder", "urls", "urlcount", "answer", "time"),
+)
+
+
+class Arrival(NamedTuple):
+    """A push that is to be stored.
+
+    :ivar order: order number of the asking, of this provider; 0: none could be drawn.
+    """
+
+    submission: Submission
+    pid: int
+    order: int
+    now: int
+
+
+class Answer(NamedTuple):
+    """What the UNS has answered to a set.
+
+    :ivar told: it was accepted.
+    :ivar text: what of it is refused, and why; empty: nothing.
+    """
+
+    number: int
+    told: bool
+    text: str = ""
+
+
+def key_id(key: str, location: str) -> bytes:
+    """What a key is known by."""
+    return blake2b(f"{key}\n{location}".encode(), digest_size=16).digest()
+
+
+def as_key(row: Sequence[Any]) -> SiteKey:
+    """The key of a row of :data:`KEYS`."""
+    ident, site, key, location, folder, state, *others = row
+    return SiteKey(bytes(ident), site, key, location, folder, KeyState(state), *others)
+
+
+def _row(key: SiteKey) -> tuple[Any, ...]:
+    return (
+        *(key.id, key.site, key.key, key.location, key.folder, key.state.value, key.pid, key.why[:WHY_CHARS]),
+        *(key.made_time, key.proven_time, key.due_time, key.failures),
+    )
+
+
+def _json(urls: Sequence[Mapping[str, str]]) -> str:
+    return json.dumps(list(urls), separators=(",", ":"), ensure_ascii=False)
+
+
+class PushStore:
+    """See :mod:`lcc.storage.push.store`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._run = -1  # claim() makes it valid
+        self._arrivals: Gathering[Arrival, SiteKey] = Gathering(self._accept_all)
+
+    def claim(self) -> Deferred[PushClaim]:
+        """Become the one that may write."""
+
+        def claimed(claim: PushClaim) -> PushClaim:
+            self._run = claim.run
+            return claim
+
+        return self._database.write(_claim).addCallback(claimed)
+
+    def check(self) -> Deferred[None]:
+        """Fails with Busy when another push server has claimed the tables."""
+        return self._database.select(_check, self._run)
+
+    def accept(self, arrival: Arrival) -> Deferred[SiteKey]:
+        """Put a push on stable storage, as far as its key is not refused.
+
+        :returns: its key, as it is now; REFUSED: nothing was stored.
+        """
+        return self._arrivals.ask(arrival)
+
+    def _accept_all(self, arrivals: list[Arrival]) -> Deferred[Sequence[SiteKey]]:
+        return self._write(_accept, arrivals)
+
+    def find(self, submission: Submission) -> Deferred[SiteKey | None]:
+        """Its key, if it was ever named."""
+        return self._database.select(find_key, key_id(submission.key, submission.location))
+
+    def due_keys(self, now: int, limit: int) -> Deferred[list[SiteKey]]:
+        """Keys whose files are to be fetched, or that an operator has approved, the longest waiting first."""
+        return self._database.select(_due_keys, now, limit)
+
+    def save_key(self, key: SiteKey, order: int = 0) -> Deferred[int]:
+        """A key was looked at.  Where it is PROVEN now, its sets are told; where it is REFUSED, they are dropped.
+
+        :param order: order number of its provider for these sets; 0: none could be drawn.
+        :returns: how many URLs wait for the proof no longer.
+        """
+        return self._write(_save_key, key, order)
+
+    def outbox(self, after: int, limit: int) -> Deferred[list[PushSet]]:
+        """Sets that are to be told, with greater numbers, in order."""
+        return self._database.select(_outbox, after, limit)
+
+    def part(self, number: int, parts: Mapping[int, Sequence[Mapping[str, str]]]) -> Deferred[None]:
+        """In the place of this set come several, by provider; that of the set keeps its order number."""
+        return self._write(_part, number, dict(parts))
+
+    def set_order(self, orders: Mapping[int, tuple[int, int]]) -> Deferred[None]:
+        """Number of a set -> its provider and order number."""
+        return self._write(_set_order, dict(orders))
+
+    def again(self, number: int) -> Deferred[None]:
+        """A set gets a new number and a new order number, and its provider is looked up once more."""
+        return self._write(_again, number)
+
+    def answer(self, answers: Sequence[Answer]) -> Deferred[int]:
+        """These were answered.
+
+        :returns: how many URLs they had.
+        """
+        return self._write(_answer, list(answers))
+
+    def purge(self, before: int) -> Deferred[int]:
+        """Forget what was answered before then, and keys that were refused before and that nothing waits for."""
+        return self._write(_purge, before)
+
+    def counts(self) -> Deferred[tuple[int, int]]:
+        """URLs that wait for the proof of a key, and that the UNS has not answered."""
+        return self._database.select(_counts)
+
+    def report(self, site_hosts: Sequence[str], key: str) -> Deferred[list[tuple[SiteKey, list[PushRecord]]]]:
+        """The keys of these sites with this text, and what was pushed with each lately, newest first."""
+        return self._database.interact(_report, list(site_hosts), key)
+
+    def _write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        run = self._run
+
+        def work(txn: Txn) -> T:
+            if txn.dialect.certifies:
+                # Locks are local to a node: both change the row, and one of the two commits.
+                txn.execute("UPDATE meta SET value = value + 1 WHERE name = 'push_writes'")
+            if locked_counter(txn, "push_run") != run:
+                raise Busy(_TAKEN)
+            return function(txn, *args)
+
+        return self._database.write(work)
+
+
+def _claim(txn: Txn) -> PushClaim:
+    """A new run.  Where nothing waits for an answer, numbers get a new epoch: a database that is put back from a
+    backup gives out none twice in one."""
+    run = draw(txn, "push_run")
+    draw(txn, "push_writes")
+    epoch = txn.value("SELECT value FROM meta WHERE name = 'push_epoch'")
+    if epoch is None or txn.one("SELECT 1 FROM pushset WHERE state = ? LIMIT 1", [_READY]) is None:
+        epoch = f"{txn.random_bits(64):016x}"
+        txn.upsert("meta", ["name", "value"], [("push_epoch", epoch)], ["name"], ["value"])
+    return PushClaim(run, str(epoch), *_counts(txn))
+
+
+def _counts(txn: Txn) -> tuple[int, int]:
+    counts = dict(txn.query("SELECT state, SUM(urlcount) FROM pushset WHERE state IN (0, 1) GROUP BY state"))
+    return int(counts.get(_UNPROVEN, 0)), int(counts.get(_READY, 0))
+
+
+def _check(txn: Txn, run: int) -> None:
+    if int(txn.value("SELECT value FROM meta WHERE name = 'push_run'", [], 0)) != run:
+        raise Busy(_TAKEN)
+
+
+def _numbers(txn: Txn, count: int) -> range:
+    first = locked_counter(txn, "push_number") + 1
+    txn.execute("UPDATE meta SET value = ? WHERE name = 'push_number'", [str(first + count - 1)])
+    return range(first, first + count)
+
+
+def find_key(txn: Txn, ident: bytes) -> SiteKey | None:
+    """A key, by its digest."""
+    row = txn.one(f"{KEYS.select} WHERE id = ?", [ident])
+    return None if row is None else as_key(row)
+
+
+def _accept(txn: Txn, arrivals: Sequence[Arrival]) -> Sequence[SiteKey]:
+    idents = [key_id(each.submission.key, each.submission.location) for each in arrivals]
+    rows = txn.query_in(f"{KEYS.select} WHERE id IN ({{in}})", sorted(set(idents)))
+    keys = {key.id: key for key in map(as_key, rows)}
+    changed: dict[bytes, SiteKey] = {}
+    sets: list[tuple[Any, ...]] = []
+    for ident, (submission, pid, order, now) in zip(idents, arrivals, strict=True):
+        key = keys.get(ident)
+        if key is None or (key.state is KeyState.REFUSED and key.due_time <= now):
+            places = submission.site, submission.key, submission.location, submission.folder
+            key = SiteKey(ident, *places, KeyState.WAITING, made_time=now, due_time=now)
+            keys[ident] = changed[ident] = key
+        if key.state is KeyState.REFUSED:
+            continue
+        proven = key.state is KeyState.PROVEN
+        mine = order if proven and key.pid == pid else 0
+        for start in range(0, len(submission.urls), SET_URLS):
+            urls = [{"c": url} for url in submission.urls[start : start + SET_URLS]]
+            state = _READY if proven else _UNPROVEN
+            sets.append((ident, state, key.pid if proven else 0, mine, _json(urls), len(urls), "", now))
+    KEYS.upsert(txn, [_row(key) for key in changed.values()])
+    if sets:
+        _SETS.insert(txn, [(number, *row) for number, row in zip(_numbers(txn, len(sets)), sets, strict=True)])
+    return [keys[ident] for ident in idents]
+
+
+def _due_keys(txn: Txn, now: int, limit: int) -> list[SiteKey]:
+    sql = (
+        f"{KEYS.select} WHERE state IN ('waiting', 'approved', 'proven') AND due_time <= ? ORDER BY due_time LIMIT ?"
+    )
+    return [as_key(row) for row in txn.query(sql, [now, limit])]
+
+
+def _save_key(txn: Txn, key: SiteKey, order: int) -> int:
+    if txn.value("SELECT state FROM pushkey WHERE id = ?", [key.id]) == KeyState.REFUSED.value:
+        return 0  # an operator has refused it meanwhile
+    KEYS.upsert(txn, [_row(key)])
+    waiting = [key.id, _UNPROVEN]
+    if key.state is KeyState.PROVEN:
+        found = txn.query(
+            "SELECT number, urlcount FROM pushset WHERE keyid = ? AND state = ? ORDER BY number", waiting
+        )
+        if found:
+            sql = "UPDATE pushset SET number = ?, state = ?, pid = ?, connorder = ? WHERE number = ?"
+            for new, (old, _) in zip(_numbers(txn, len(found)), found, strict=True):
+                txn.execute(sql, [new, _READY, key.pid, order, old])
+        return sum(count for _, count in found)
+    if key.state is KeyState.REFUSED:
+        count = int(txn.value("SELECT SUM(urlcount) FROM pushset WHERE keyid = ? AND state = ?", waiting, 0))
+        sql = "UPDATE pushset SET state = ?, urls = '', answer = ? WHERE keyid = ? AND state = ?"
+        txn.execute(sql, [_REFUSED, key.why[:WHY_CHARS], *waiting])
+        return count
+    return 0
+
+
+def _outbox(txn: Txn, after: int, limit: int) -> list[PushSet]:
+    sql = (
+        "SELECT s.number, s.keyid, k.folder, s.pid, s.connorder, s.urls"
+        " FROM pushset s JOIN pushkey k ON k.id = s.keyid"
+        " WHERE s.state = 1 AND s.number > ? ORDER BY s.number LIMIT ?"
+    )
+    return [
+        PushSet(number, bytes(key), folder, pid, order, tuple(json.loads(urls)))
+        for number, key, folder, pid, order, urls in txn.query(sql, [after, limit])
+    ]
+
+
+def _open_set(txn: Txn, number: int) -> tuple[Any, ...] | None:
+    return txn.one(f"{_SETS.select} WHERE number = ? AND state = ?", [number, _READY])
+
+
+def _part(txn: Txn, number: int, parts: Mapping[int, Sequence[Mapping[str, str]]]) -> None:
+    row = _open_set(txn, number)
+    if row is None:
+        return  # this was done before
+    _, key, state, own, order, _, _, answer, time = row
+    rows = [
+        (new, key, state, pid, order if pid == own else 0, _json(urls), len(urls), answer, time)
+        for new, (pid, urls) in zip(_numbers(txn, len(parts)), parts.items(), strict=True)
+    ]
+    txn.execute("DELETE FROM pushset WHERE number = ?", [number])
+    _SETS.insert(txn, rows)
+
+
+def _set_order(txn: Txn, orders: Mapping[int, tuple[int, int]]) -> None:
+    for number, (pid, order) in sorted(orders.items()):
+        txn.execute("UPDATE pushset SET pid = ?, connorder = ? WHERE number = ?", [pid, order, number])
+
+
+def _again(txn: Txn, number: int) -> None:
+    if _open_set(txn, number) is not None:
+        (new,) = _numbers(txn, 1)
+        txn.execute("UPDATE pushset SET number = ?, pid = 0, connorder = 0 WHERE number = ?", [new, number])
+
+
+def _answer(txn: Txn, answers: Sequence[Answer]) -> int:
+    numbers = [answer.number for answer in answers]
+    sql = "SELECT number, urlcount FROM pushset WHERE state = ? AND number IN ({in})"
+    counts = dict(txn.query_in(sql, numbers, [_READY]))
+    sql = "UPDATE pushset SET state = ?, urls = '', answer = ? WHERE number = ?"
+    for answer in answers:
+        if answer.number in counts:
+            state = _TOLD if answer.told else _REFUSED
+            txn.execute(sql, [state, answer.text[:WHY_CHARS], answer.number])
+    return sum(counts.values())
+
+
+def _purge(txn: Txn, before: int) -> int:
+    sql = "SELECT number FROM pushset WHERE state >= ? AND time < ? ORDER BY number LIMIT 1000"
+    numbers = [number for (number,) in txn.query(sql, [_TOLD, before])]
+    txn.execute_in("DELETE FROM pushset WHERE number IN ({in})", numbers)
+    sql = (
+        "SELECT id FROM pushkey WHERE state = 'refused' AND due_time < ?"
+        " AND NOT EXISTS (SELECT 1 FROM pushset s WHERE s.keyid = pushkey.id) ORDER BY due_time LIMIT 1000"
+    )
+    keys = [ident for (ident,) in txn.query(sql, [before])]
+    txn.execute_in("DELETE FROM pushkey WHERE id IN ({in})", keys)
+    return len(numbers) + len(keys)
+
+
+def _report(txn: Txn, sites: Sequence[str], key: str) -> list[tuple[SiteKey, list[PushRecord]]]:
+    rows = txn.query_in(f"{KEYS.select} WHERE site IN ({{in}}) AND keytext = ? ORDER BY location", sites, after=[key])
+    sql = (
+        "SELECT number, time, urlcount, state, answer FROM pushset WHERE keyid = ?"
+        f" ORDER BY number DESC LIMIT {RECORDS_SHOWN}"
+    )
+    return [
+        (
+            found,
+            [
+                PushRecord(number, time, count, _STATES[state], text)
+                for number, time, count, state, text in txn.query(sql, [found.id])
+            ],
+        )
+        for found in map(as_key, rows)
+    ]

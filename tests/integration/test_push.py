@@ -1,0 +1,75 @@
+"""A site pings IndexNow, with real processes: the pages come to the queue, although the push server is killed."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lcc.config import load_config
+from lcc.storage.database.database import BlockingDatabase
+from tests.support.ports import free_port
+from tests.support.processes.system import System
+from tests.support.servers.web_site import WebSite
+from tests.support.waiting import wait_for
+
+from .databases import SQLITE_ALWAYS
+
+KEY = "abcdef0123456789"
+
+
+@pytest.fixture
+def site() -> Iterator[WebSite]:
+    web = WebSite()
+    yield web
+    web.stop()
+
+
+def push(port: int, site: WebSite, *names: str) -> tuple[int, Any]:
+    host = f"127.0.0.1:{site.port}"
+    body = {"host": host, "key": KEY, "urlList": [site.url + name for name in names]}
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("POST", "/indexnow", json.dumps(body), {"Content-Type": "application/json"})
+        reply = connection.getresponse()
+        return reply.status, json.loads(reply.read())
+    except OSError:
+        return 0, None
+    finally:
+        connection.close()
+
+
+@SQLITE_ALWAYS
+def test_a_push_comes_to_the_queue(tmp_path: Path, database_url: str | None, site: WebSite) -> None:
+    port = free_port()
+    listen = f'[push]\nlisten = "tcp:{port}:interface=127.0.0.1"\nunknown_sites = "register"\n'
+    system = System(tmp_path, None, database_url, f"{listen}any_port = true\nallow_private = true\n")
+    site.files[f"/{KEY}.txt"] = KEY.encode()
+    config = load_config(system.config)
+
+    def queued() -> set[str]:
+        database = BlockingDatabase(config.database.url, config.home, config.database, random=random.Random(1))
+        try:
+            rows = database.interact(lambda txn: txn.query("SELECT curl FROM qdb"))
+        finally:
+            database.close()
+        return {url for (url,) in rows}
+
+    try:
+        system.start("push")
+        status, _ = wait_for("it accepts", lambda: (found := push(port, site, "a", "b"))[0] in (200, 202) and found)
+        assert status == 202
+        system.kill("push")
+        system.start("push", "uns", "qm")
+        wait_for("they are queued", lambda: queued() == {f"{site.url}a", f"{site.url}b"})
+        wait_for("a proven key", lambda: push(port, site, "c")[0] == 200)
+        system.kill("push")
+        system.start("push")
+        wait_for("it is queued", lambda: f"{site.url}c" in queued())
+    finally:
+        system.stop_all()

@@ -1,0 +1,120 @@
+"""IndexNow's rules: what a request may say, and what a key file has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lcc.domain.indexnow import URLS_MAX, PushRefused, key_fault, read_body, read_query
+
+KEY = "abcdef0123456789"
+
+
+def body(*urls: Any, **more: Any) -> dict[str, Any]:
+    return {"host": "www.example.org", "key": KEY, "urlList": list(urls), **more}
+
+
+def test_a_list() -> None:
+    found = read_body(
+        body("https://WWW.example.org/a#top", "https://www.example.org/b?x=1", "https://www.example.org/a")
+    )
+    assert found.urls == ("https://www.example.org/a", "https://www.example.org/b?x=1")
+    assert (found.site, found.folder) == ("https://www.example.org/", "https://www.example.org/")
+    assert found.location == f"https://www.example.org/{KEY}.txt"
+
+
+def test_one_url() -> None:
+    found = read_query({"url": ["http://www.example.org/shop/1"], "key": [KEY]})
+    assert (found.location, found.urls) == (f"http://www.example.org/{KEY}.txt", ("http://www.example.org/shop/1",))
+    at = "http://www.example.org/shop/k.txt"
+    found = read_query({"url": ["https://www.example.org/shop/1"], "key": [KEY], "keyLocation": [at]})
+    assert (found.location, found.folder) == (at, "http://www.example.org/shop/")
+
+
+@pytest.mark.parametrize(
+    ("document", "status", "words"),
+    [
+        ([], 400, "no JSON object"),
+        ({}, 400, "urlList"),
+        (body(), 400, "urlList"),
+        (body("http://www.example.org/", host=""), 400, "host is missing"),
+        (body("http://www.example.org/", host=5), 400, "host is no string"),
+        (body("http://www.example.org/", host="www.example.org/x"), 400, "no host name"),
+        (body("http://www.example.org/", key=""), 400, "key is missing"),
+        (body("http://www.example.org/", key="short"), 422, "8 to 128"),
+        (body("http://www.example.org/", key="../../etc/passwd"), 422, "8 to 128"),
+        (body("http://www.example.org/", 7), 400, "urlList[1] is no string"),
+        (body("/relative"), 400, "urlList[0]"),
+        (body("ftp://www.example.org/a"), 400, "no http or https"),
+        (body("http://u:p@www.example.org/a"), 400, "urlList[0]"),
+        (body("http://www.example.org/" + "a" * 5000), 400, "characters"),
+        (body("http://www.example.org/", "http://other.example/a"), 422, "1 of 2 URLs are not of the host"),
+        (body("http://www.example.org.evil.example/a"), 422, "not of the host"),
+        (body("http://www.example.org:81/a"), 422, "not of the host"),
+        (body("http://www.example.org:81/a", host="www.example.org:81"), 422, "usual ports"),
+        (body("http://www.example.org/", keyLocation="http://other.example/k.txt"), 422, "not of the host"),
+        (body("http://www.example.org/", keyLocation="http://www.example.org/?f=k"), 422, "no file"),
+        (body("http://www.example.org/", keyLocation="http://www.example.org/shop/k.txt"), 422, "not below"),
+        (body("http://www.example.org/shop/../a", keyLocation="http://www.example.org/shop/k.txt"), 422, "not below"),
+        (body("http://www.example.org/", keyLocation="https://www.example.org/k.txt"), 422, "not below"),
+        (body(*(f"http://www.example.org/{n}" for n in range(URLS_MAX + 1))), 422, "10,001 URLs"),
+    ],
+)
+def test_what_is_no_submission(document: Any, status: int, words: str) -> None:
+    with pytest.raises(PushRefused) as refused:
+        read_body(document)
+    assert refused.value.status == status and words in refused.value.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "url is missing"),
+        ({"url": ["http://a/"]}, "key is missing"),
+        ({"url": ["http://a/", "http://b/"], "key": [KEY]}, "url is there 2 times"),
+    ],
+)
+def test_a_query_that_is_none(fields: dict[str, list[str]], words: str) -> None:
+    with pytest.raises(PushRefused) as refused:
+        read_query(fields)
+    assert refused.value.status == 400 and words in refused.value.text
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20) | st.just(KEY) | st.just("http://a.example/"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["host", "key", "keyLocation", "urlList"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_whatever_is_sent_is_taken_or_refused_with_a_reason(document: Any) -> None:
+    try:
+        found = read_body(document, any_port=True)
+    except PushRefused as refused:
+        assert refused.status in (400, 422) and refused.text.isprintable()
+    else:
+        assert found.urls and all(url.partition("://")[2].startswith("a.example/") for url in found.urls)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (KEY.encode(), ""),
+        (b"\xef\xbb\xbf" + KEY.encode() + b"\r\n", ""),
+        (b"", "empty"),
+        (b"otherkey", "it contains 'otherkey'"),
+        (f"<html>{KEY}.txt was not found</html>".encode(), "not just the key"),
+        (f"{KEY}\n{KEY}".encode(), "not just the key"),
+        (b"\xff\xfe\x00", "not just the key"),
+    ],
+)
+def test_a_key_file(content: bytes, words: str) -> None:
+    fault = key_fault(content, KEY)
+    assert words in fault and bool(words) == bool(fault)

@@ -1,0 +1,65 @@
+"""The push server as a service: real sockets, real tables, and nobody else there; and its commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import pytest_twisted
+from twisted.internet import reactor
+
+from lcc.config import parse_config
+from lcc.errors import ConfigError
+from lcc.services import all_roles, push
+from lcc.services.environment import real_environment
+from lcc.transport.links import PortService
+from tests.support.browser import Browser
+from tests.support.databases import Backend
+from tests.support.servers.web_site import WebSite
+from tests.support.waiting import until
+
+LISTEN = 'listen = "tcp:0:interface=127.0.0.1"'
+KEY = "abcdef0123456789"
+
+
+def test_it_is_one_of_all_roles_when_it_listens(tmp_path: Path) -> None:
+    for more, there in (("", False), (LISTEN, True)):
+        config = parse_config(f'home = "."\n[push]\n{more}', tmp_path)
+        roles = all_roles.build(config, real_environment(reactor))
+        assert ("push" in {each.name for each in roles}) == there
+    with pytest.raises(ConfigError, match=r"push\.listen"):
+        push.build(parse_config('home = "."', tmp_path), real_environment(reactor))
+    with pytest.raises(ConfigError, match="register, approve, refuse"):
+        parse_config('[push]\nunknown_sites = "all"', tmp_path)
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_key_is_fetched_and_waits_for_the_operator(backend: Backend) -> None:
+    text = f'home = "."\n[database]\nurl = "{backend.url}"\n[push]\n{LISTEN}\nany_port = true\nallow_private = true'
+    role = push.build(parse_config(text, backend.home), real_environment(reactor))
+    site = WebSite()
+    role.startService()
+    try:
+        await until(lambda: dict(role.commands.est())["push server"] == "accepts pushes")
+        (port,) = (each.bound_port.getHost().port for each in role if isinstance(each, PortService))
+        browser = Browser(port, {})
+        site.files[f"/{KEY}.txt"] = KEY.encode()
+        path = f"/indexnow?url={site.url}a&key={KEY}"
+        reply = await browser.get(path)
+        assert reply.status == 202
+        await until(lambda: role.metrics._engine.counters.proven)
+        reply = await browser.get(path)
+        assert reply.status == 202 and "approval" in reply.json()["reason"]
+        shown = dict(role.commands.est())
+        assert (shown["UNS"], shown["waiting"]) == ("unreachable", "2 URLs for a proof, 0 URLs for the UNS")
+        names = [reading.metric.name for reading in role.metrics.readings()]
+        assert len(names) == len(set(names)) and "lcc_push_urls_unproven" in names
+        faults = {each.name: each.fault for each in role.metrics.conditions() if each.name != "database"}
+        assert faults == {"notifying": "cannot reach the UNS's port of notifiers", "not-paused": ""}
+        role.commands.pause()
+        assert "PAUSED" in dict(role.commands.est())["push server"]
+        assert (await browser.get(path)).status == 503
+        role.commands.resume()
+    finally:
+        site.stop()
+        await role.stopService()
