@@ -107,7 +107,9 @@ class World:
         self.restart()
 
     def restart(self) -> None:
-        """As after a kill."""
+        """As after a kill: what is in memory is gone."""
+        if hasattr(self, "server"):
+            self.server.stop()
         self.uns = Uns(self.main)
         self.server = self.made()
         self.server.start()

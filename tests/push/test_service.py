@@ -47,11 +47,14 @@ async def test_a_key_is_fetched_and_waits_for_the_operator(backend: Backend) -> 
         path = f"/indexnow?url={site.url}a&key={KEY}"
         reply = await browser.get(path)
         assert reply.status == 202
-        await until(lambda: role.metrics._engine.counters.proven)
+        report = f"/indexnow/report?host=127.0.0.1:{site.port}&key={KEY}"
+        while (shown := (await browser.get(report)).json()["keys"][0])["state"] == "waiting":
+            pass
+        assert shown["state"] == "approval" and [each["state"] for each in shown["pushes"]] == ["waiting"]
         reply = await browser.get(path)
         assert reply.status == 202 and "approval" in reply.json()["reason"]
-        shown = dict(role.commands.est())
-        assert (shown["UNS"], shown["waiting"]) == ("unreachable", "2 URLs for a proof, 0 URLs for the UNS")
+        said = dict(role.commands.est())
+        assert (said["UNS"], said["waiting"]) == ("unreachable", "2 URLs for a proof, 0 URLs for the UNS")
         names = [reading.metric.name for reading in role.metrics.readings()]
         assert len(names) == len(set(names)) and "lcc_push_urls_unproven" in names
         faults = {each.name: each.fault for each in role.metrics.conditions() if each.name != "database"}

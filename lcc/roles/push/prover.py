@@ -9,6 +9,7 @@ A key that was good stays so while its site cannot be reached.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import attrs
 from twisted.internet.defer import CancelledError, DeferredList, ensureDeferred
@@ -81,9 +82,10 @@ class Prover:
             if not keys:
                 return
             looks = [ensureDeferred(self._look(key)) for key in keys]
-            await DeferredList(looks)
-            for look in looks:
-                await look
+            results: list[tuple[bool, Any]] = await DeferredList(looks, consumeErrors=True)
+            for done, result in results:
+                if not done:
+                    result.raiseException()
 
     async def _look(self, key: SiteKey) -> None:
         new = key

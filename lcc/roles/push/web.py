@@ -58,8 +58,27 @@ def _fields(request: Any) -> dict[str, list[str]]:
         raise PushRefused(400, "the query cannot be read: it is percent-encoded UTF-8") from None
 
 
-class _Leaf(Resource):
+class _Nothing(Resource):
+    """There is nothing here."""
+
     isLeaf = True
+
+    def render(self, request: Any) -> int:
+        reply_json(request, 404, {"error": "not found"}, HEADERS)
+        return NOT_DONE_YET
+
+
+class _Folder(Resource):
+    """What is not among its children is not there."""
+
+    def getChild(self, path: bytes, request: Any) -> Resource:
+        return _Nothing()
+
+    def render(self, request: Any) -> int:
+        return _Nothing().render(request)
+
+
+class _Answering(_Folder):
     methods: tuple[bytes, ...] = (b"GET", b"HEAD")
 
     def __init__(self, server: PushServer) -> None:
@@ -69,9 +88,7 @@ class _Leaf(Resource):
     def render(self, request: Any) -> int:
         for name, value in HEADERS.items():
             request.setHeader(name, value)
-        if request.postpath:
-            reply_json(request, 404, {"error": "not found"}, {})
-        elif request.method not in self.methods:
+        if request.method not in self.methods:
             allow = b", ".join(self.methods).decode()
             reply_json(request, 405, {"error": f"only {allow} allowed"}, {"allow": allow})
         else:
@@ -85,10 +102,9 @@ class _Leaf(Resource):
         raise NotImplementedError
 
 
-class IndexNow(_Leaf):
+class IndexNow(_Answering):
     """``/indexnow``: a URL, or a list of them, has changed."""
 
-    isLeaf = False
     methods = (b"GET", b"POST")
 
     async def _answer(self, request: BodyRequest) -> None:
@@ -113,7 +129,7 @@ class IndexNow(_Leaf):
         return read_body(document, any_port)
 
 
-class Report(_Leaf):
+class Report(_Answering):
     """``/indexnow/report``: what became of the pushes."""
 
     async def _answer(self, request: BodyRequest) -> None:
@@ -149,7 +165,7 @@ def _shown(key: SiteKey, records: list[PushRecord]) -> dict[str, Any]:
 def build_site(server: PushServer, reactor: Any) -> LimitedFactory:
     """The site with all that it has."""
     settings = server.settings
-    root, indexnow = Resource(), IndexNow(server)
+    root, indexnow = _Folder(), IndexNow(server)
     root.putChild(b"indexnow", indexnow)
     indexnow.putChild(b"report", Report(server))
 
