@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 
 from twisted.logger import Logger
 
@@ -11,10 +10,10 @@ from lcc.config import SpiderConfig
 from lcc.domain.urls import normalise
 from lcc.errors import ConfigError
 from lcc.interfaces import IFrontier
-from lcc.model.candidates import FilterRules
 from lcc.model.crawls import Crawl, CrawlState, FoundUrl, SpiderOrder
 from lcc.roles.spider.counters import Counters
-from lcc.roles.spider.crawl_rules import CrawlRules, build_rules
+from lcc.roles.spider.crawl_rules import CrawlRules
+from lcc.spider.crawl_inputs import filters_of, names_of
 from lcc.storage.spider.orders import CRAWL_ADD, CRAWL_START, settings_of, starts_of
 
 _log = Logger()
@@ -93,9 +92,8 @@ class CrawlList:
             _log.error("Crawl {name} is not followed here: {error}", name=crawl.name, error=str(error))
 
     def _built(self, crawl: Crawl) -> CrawlRules:
-        year = datetime.fromtimestamp(self._now(), UTC).year
-        common = FilterRules(url_chars=self._settings.url_chars, year=year)
-        return build_rules(crawl, self._settings.filters, common)
+        filters = filters_of(crawl.settings, self._settings, self._now())
+        return CrawlRules(crawl, names_of(crawl.settings), filters)
 
     async def _carry_out(self) -> None:
         while orders := await self._frontier.open_orders(_ORDERS_AT_ONCE):

@@ -6,19 +6,16 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import attrs
-
 from lcc.domain.spider.keys import found_url, host_of_root
 from lcc.model.cache import CachedUrl
-from lcc.model.candidates import Candidate, Facts, FilterRules, HostFacts, Names
+from lcc.model.candidates import Candidate, Facts, HostFacts, Names
 from lcc.model.crawls import Crawl, CrawlState, FoundUrl
 from lcc.model.states import SiteRobots
 from lcc.spider.filters.chain import FilterChain
 from lcc.spider.names import UrlNames
-from lcc.spider.names.host_resolver import read_host_resolver
 
 SCOPE = "scope"
-"""What has dropped a link that leads out of the roots of the crawl's provider, as if the filter had."""
+"""The filter of what lies outside of a crawl."""
 _SEEN_MAX = 20_000
 """Links that are remembered with their verdict: pages of a site have many in common."""
 _KNOWN_MAX = 50_000
@@ -81,9 +78,6 @@ class CrawlRules:
         names = self._names.names(url)
         refusal = self._filters.screen(Candidate(names, depth, "", nofollow))
         dropped = "" if refusal is None else refusal.filter
-        roots = self.crawl.settings.roots
-        if roots and not url.startswith(roots):
-            dropped = SCOPE
         named = Named(names, found_url(names.curl, names.furl), dropped)
         self._seen[url, depth, nofollow] = named
         if len(self._seen) > _SEEN_MAX:
@@ -122,17 +116,3 @@ class CrawlRules:
             facts = Facts(False, self.host_facts(named.found.root, SiteRobots(named.found.root)), {})
             dropped = named.dropped or self.judge(Candidate(named.names, 0), facts)
             yield url, dropped or named.found
-
-
-def build_rules(crawl: Crawl, filters: tuple[str, ...], common: FilterRules) -> CrawlRules:
-    """A crawl's rules.
-
-    :param filters: names, in order.
-    :param common: what the filters of all crawls go by.
-    :raises ConfigError: its settings make no sense.
-    """
-    settings = crawl.settings
-    resolver = read_host_resolver(settings.host_resolver) if settings.host_resolver else None
-    names = UrlNames(settings.names, resolver)
-    rules = attrs.evolve(common, scope=settings.restrict_to, depth_max=settings.depth_max)
-    return CrawlRules(crawl, names, FilterChain(rules, filters))
