@@ -203,10 +203,12 @@ def test_the_uns_is_away(world: World) -> None:
     world.pass_time(1)
     world.uns.answer()
     world.uns.connected = False
-    assert world.push("b")[0] == 200 and len(world.uns.told) == 1
+    assert [world.push(name)[0] for name in "bcd"] == [200] * 3 and len(world.uns.told) == 1
+    before = world.uns.order
     world.uns.connected = True
     world.pass_time(2)
-    assert len(world.uns.told) == 2 and world.uns.told[-1].order > 0
+    assert len(world.uns.told) == 4
+    assert {each.order for each in world.uns.told[1:]} == {before + 1}, "drawn once for all that waited"
 
 
 def test_no_answer_before_it_is_stored(world: World) -> None:

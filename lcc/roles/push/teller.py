@@ -13,6 +13,7 @@ new ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
@@ -49,6 +50,11 @@ def _roots(txn: Txn, sites: Sequence[str]) -> dict[str, Owners]:
 def owner_of(url: str, owners: Owners) -> int:
     """Whose a URL is; 0: nobody's."""
     return next((pid for roots, pid in owners if roots.contains(url)), 0)
+
+
+def _is_ready(item: tuple[PushSet, Mapping[int, object]]) -> bool:
+    each, parts = item
+    return parts.keys() == {each.pid} and each.order > 0
 
 
 class Teller:
@@ -106,24 +112,43 @@ class Teller:
         """Tell some sets; False: the UNS cannot be asked now."""
         sites = sorted({site_of(each.folder) for each in page})
         roots = await self._main.interact(_roots, sites)
-        ready: list[PushSet] = []
+        parted: list[tuple[PushSet, dict[int, list[Mapping[str, str]]]]] = []
         for each in page:
             parts: dict[int, list[Mapping[str, str]]] = {}
             for url in each.urls:
                 parts.setdefault(owner_of(url["c"], roots[site_of(each.folder)]), []).append(url)
-            if parts.keys() == {each.pid} and each.order:
-                ready.append(each)
-                continue
-            # The others come behind it: first what is before it goes.
-            break
-        if not ready:
-            return await self._prepare(page[0], parts)
+            parted.append((each, parts))
+        # Numbers rise: what is behind a set that is not ready waits for it.
+        ready = [each for each, parts in takewhile(_is_ready, parted)]
         for each in ready:
             self._tell(each)
-        return True
+        if ready:
+            return True
+        each, parts = parted[0]
+        if len(parts) == 1 and 0 not in parts:
+            return await self._order(parted)
+        return await self._prepare(each, parts)
+
+    async def _order(self, parted: Sequence[tuple[PushSet, Mapping[int, object]]]) -> bool:
+        """Give those of these sets that are of one provider its order number, drawn once for all of them."""
+        orders: dict[int, tuple[int, int]] = {}
+        drawn: dict[int, int] = {}
+        for each, parts in parted:
+            if len(parts) != 1 or 0 in parts:
+                continue
+            (pid,) = parts
+            if pid == each.pid and each.order:
+                continue
+            if pid not in drawn:
+                drawn[pid] = await self._draws.draw(pid)
+            if drawn[pid]:
+                orders[each.number] = (pid, drawn[pid])
+        if orders:
+            await self._store.set_order(orders)
+        return parted[0][0].number in orders
 
     async def _prepare(self, each: PushSet, parts: dict[int, list[Mapping[str, str]]]) -> bool:
-        """Give a set the one provider and the order number that it needs."""
+        """Give a set that is several providers', or nobody's, what it needs."""
         link = self._draws.link
         if 0 in parts and self._registers and link is not None:
             try:
@@ -139,15 +164,10 @@ class Teller:
             await self._store.part(each.number, parts)
             return True
         (pid,) = parts
-        if not pid:
-            self._answered.append(Answer(each.number, False, "no provider has a root there"))
-            self._told = each.number
-            return True
-        order = each.order if pid == each.pid else 0
-        order = order or await self._draws.draw(pid)
-        if not order:
-            return False
-        await self._store.set_order({each.number: (pid, order)})
+        if pid:
+            return await self._order([(each, parts)])
+        self._answered.append(Answer(each.number, False, "no provider has a root there"))
+        self._told = each.number
         return True
 
     def _tell(self, each: PushSet) -> None:
