@@ -105,6 +105,7 @@ class PushStore:
         self._database = database
         self._run = -1  # claim() makes it valid
         self._arrivals: Gathering[Arrival, SiteKey] = Gathering(self._accept_all)
+        self._finds: Gathering[bytes, SiteKey | None] = Gathering(self._find_all)
 
     def claim(self) -> Deferred[PushClaim]:
         """Become the one that may write."""
@@ -131,7 +132,10 @@ class PushStore:
 
     def find(self, submission: Submission) -> Deferred[SiteKey | None]:
         """Its key, if it was ever named."""
-        return self._database.select(find_key, key_id(submission.key, submission.location))
+        return self._finds.ask(key_id(submission.key, submission.location))
+
+    def _find_all(self, idents: list[bytes]) -> Deferred[Sequence[SiteKey | None]]:
+        return self._database.select(_find_keys, idents)
 
     def due_keys(self, now: int, limit: int) -> Deferred[list[SiteKey]]:
         """Keys whose files are to be fetched, or that an operator has approved, the longest waiting first."""
@@ -222,16 +226,19 @@ def _numbers(txn: Txn, count: int) -> range:
     return range(first, first + count)
 
 
-def find_key(txn: Txn, ident: bytes) -> SiteKey | None:
-    """A key, by its digest."""
-    row = txn.one(f"{KEYS.select} WHERE id = ?", [ident])
-    return None if row is None else as_key(row)
+def _keys_by_id(txn: Txn, idents: Sequence[bytes]) -> dict[bytes, SiteKey]:
+    rows = txn.query_in(f"{KEYS.select} WHERE id IN ({{in}})", sorted(set(idents)))
+    return {key.id: key for key in map(as_key, rows)}
+
+
+def _find_keys(txn: Txn, idents: Sequence[bytes]) -> Sequence[SiteKey | None]:
+    keys = _keys_by_id(txn, idents)
+    return [keys.get(ident) for ident in idents]
 
 
 def _accept(txn: Txn, arrivals: Sequence[Arrival]) -> Sequence[SiteKey]:
     idents = [key_id(each.submission.key, each.submission.location) for each in arrivals]
-    rows = txn.query_in(f"{KEYS.select} WHERE id IN ({{in}})", sorted(set(idents)))
-    keys = {key.id: key for key in map(as_key, rows)}
+    keys = _keys_by_id(txn, idents)
     changed: dict[bytes, SiteKey] = {}
     sets: list[tuple[Any, ...]] = []
     for ident, (submission, pid, order, now) in zip(idents, arrivals, strict=True):
