@@ -8,6 +8,7 @@ from typing import Any
 from lcc.domain.wording import duration, number, utc
 from lcc.errors import entry_for
 from lcc.model.crawls import NEVER, CrawlState, CrawlStatus, HostRow, KnownUrl, UrlState
+from lcc.model.states import UnreadRobots
 from lcc.storage.spider.rows import write_settings
 
 URL_COUNTS = ("known", "waiting", "told", "cached", "failed", "gone", "refused")
@@ -127,7 +128,7 @@ def _due(url: KnownUrl) -> int | None:
 
 
 _STATES: Mapping[UrlState, str] = {
-    UrlState.WAITING: "it waits: it was never told",
+    UrlState.WAITING: "it waits: it is not told yet",
     UrlState.TOLD: "it was told, and its answer is awaited",
     UrlState.CACHED: "the cache has it, and its links were read",
     UrlState.FAILED: "it was given up",
@@ -137,10 +138,16 @@ _STATES: Mapping[UrlState, str] = {
 
 
 def why_known(
-    status: CrawlStatus, url: KnownUrl, host: HostRow | None, way: Sequence[KnownUrl], now: int
+    status: CrawlStatus,
+    url: KnownUrl,
+    host: HostRow | None,
+    unread: UnreadRobots | None,
+    way: Sequence[KnownUrl],
+    now: int,
 ) -> list[str]:
     """What became of a URL that a crawl knows, a line each.
 
+    :param unread: where robots.txt of its host is not known.
     :param way: pages from a start to the one that linked to it first.
     """
     lines = [_STATES[url.state]]
@@ -154,13 +161,13 @@ def why_known(
     if due is not None:
         lines.append(f"looked at again: {utc(due)}")
     if url.state is UrlState.WAITING:
-        lines += _holds(status, host, now)
+        lines += _holds(status, host, unread, now)
     lines.append(f"{number(url.depth, 'link')} from a start; {number(url.inlinks, 'page')} known to link to it")
     lines += [f"{'found by way of' if step == 0 else 'then'}: {page.furl}" for step, page in enumerate(way)]
     return lines
 
 
-def _holds(status: CrawlStatus, host: HostRow | None, now: int) -> list[str]:
+def _holds(status: CrawlStatus, host: HostRow | None, unread: UnreadRobots | None, now: int) -> list[str]:
     """What holds up the URLs of a host."""
     lines = []
     if status.crawl.state is not CrawlState.ACTIVE:
@@ -171,7 +178,18 @@ def _holds(status: CrawlStatus, host: HostRow | None, now: int) -> list[str]:
         why = f": {host.code} {entry_for(host.code).text}" if host.code else ""
         failed = number(host.failures, "failure")
         lines.append(f"{host.host} is parked until {utc(host.parked_time)}, after {failed}{why}")
+    if unread is not None:
+        lines.append(f"nothing of its host is told before its robots.txt is known: {unread_words(unread)}")
     if not lines and host is not None:
         order = status.crawl.settings.order.value
         lines.append(f"{number(host.waiting, 'URL')} of {host.host} waiting, in order of {order}")
     return lines
+
+
+def unread_words(unread: UnreadRobots) -> str:
+    """Why a robots.txt is not known, and when it is asked for again."""
+    robots = f"{unread.origin}robots.txt"
+    if not unread.checked_time:
+        return f"{robots} is asked for"
+    again = f"; asked for again at {utc(unread.due_time)}" if unread.due_time else "; being asked for again"
+    return f"{robots} could not be read: {unread.code} {entry_for(unread.code).text}{again}"

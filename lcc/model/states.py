@@ -56,6 +56,21 @@ class UrlState(NamedTuple):
     error_time: int = 0
 
 
+class UnreadRobots(NamedTuple):
+    """A site whose robots.txt is not known, or could not be read: nothing that hints name is fetched there for now.
+
+    :ivar origin: ``scheme://host[:port]/``.
+    :ivar code: why it could not be read, as of :data:`lcc.errors.ERRORS`.
+    :ivar checked_time: when that was, seconds since 1970; 0: it was not asked for yet.
+    :ivar due_time: when it is asked for again, seconds since 1970.
+    """
+
+    origin: str
+    code: int
+    checked_time: int
+    due_time: int
+
+
 class SiteRobots(NamedTuple):
     """What robots.txt of a site says, as :func:`lcc.domain.robots_rules.is_allowed` takes it.
 

@@ -14,13 +14,14 @@ from click.shell_completion import ShellComplete
 from lcc.admin.cli import main
 from lcc.admin.role_tables import RoleTables
 from lcc.config import load_config
-from lcc.storage.database.migrations import SPIDER
+from lcc.storage.database.migrations import SPIDER, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.providers.providers import list_providers
 from lcc.storage.spider.orders import starts_of
 from tests.support.admin import Lcc
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.frontier import Spider, carry_out_all
+from tests.support.tasks import NOW, Tasks, robots_known_as
 
 SITE = "http://www.example.org/"
 SCOPE = r"http://www\.example\.org/"
@@ -118,7 +119,7 @@ def test_why(lcc: Lcc, monkeypatch: Any) -> None:
         lcc.admin(*ADD)
         running.read(SITE, SITE + "a/b")
         why = lcc.admin("spider", "why", SITE + "a/b").stdout
-        assert "it waits: it was never told" in why and f"found by way of: {SITE}\n" in why
+        assert "it waits: it is not told yet" in why and f"found by way of: {SITE}\n" in why
         assert "1 link from a start; 1 page known to link to it" in why
         assert "the cache has it" in lcc.admin("spider", "why", "HTTP://www.example.org:80/#top").stdout
         assert "dropped:    scope: the expression does not match" in lcc.admin("spider", "why", "http://b/").stdout
@@ -128,6 +129,26 @@ def test_why(lcc: Lcc, monkeypatch: Any) -> None:
         lcc.admin("spider", "exclude", "docs", "www.example.org")
         assert "hosts: www.example.org is excluded" in lcc.admin("spider", "why", SITE + "new").stdout
         assert "www.example.org is excluded" in lcc.admin("spider", "why", SITE + "a/b", "--crawl", "docs").stdout
+
+
+def test_hosts_whose_robots_txt_is_not_known(lcc: Lcc, monkeypatch: Any) -> None:
+    place = place_of(load_config(lcc.config_path), TASKS)
+    tasks = Tasks(DirectDatabase(place.url, place.home, place.series))
+    with spider(lcc, monkeypatch):
+        lcc.admin(*ADD)
+        assert "1 URL of www.example.org waiting" in lcc.admin("spider", "why", SITE).stdout
+        result_of(tasks.store.claim())
+        result_of(tasks.store.poll_robots([SITE], NOW))
+        robots = f"{SITE}robots.txt"
+        asked = f"nothing of its host is told before its robots.txt is known: {robots} is asked for\n"
+        assert asked in lcc.admin("spider", "why", SITE).stdout
+        robots_known_as(tasks, "", "none", 1305)
+        unread = f"{robots} could not be read: 1305 fetching from the host's address is forbidden; "
+        assert f"robots.txt is known: {unread}" in lcc.admin("spider", "why", SITE).stdout
+        assert f"nothing is told of it: {unread}" in lcc.admin("spider", "status").stdout
+        robots_known_as(tasks, "", "all", 404)
+        assert "robots.txt" not in lcc.admin("spider", "why", SITE).stdout + lcc.admin("spider", "status").stdout
+    tasks.database.blocking.close()
 
 
 def test_files_of_starts_and_of_hosts(lcc: Lcc, tmp_path: Path, monkeypatch: Any) -> None:

@@ -25,6 +25,7 @@ from lcc.admin.spider.values import (
     resolver_callback,
     say_done,
     starts_callback,
+    unread_of,
 )
 from lcc.admin.spider.why import why_command
 from lcc.admin.values import PID
@@ -33,7 +34,7 @@ from lcc.commands.watch import clean, interval_option
 from lcc.domain.urls import site_of
 from lcc.domain.wording import number, utc
 from lcc.errors import ConfigError
-from lcc.insight.crawl_words import crawl_facts, crawl_record, host_record, progress_line, state_words
+from lcc.insight.crawl_words import crawl_facts, crawl_record, host_record, progress_line, state_words, unread_words
 from lcc.model.crawls import BUCKETS, CrawlSettings, CrawlState, UrlOrder
 from lcc.model.shellwords import shell_word
 from lcc.spider.crawl_inputs import check_crawl, check_settings
@@ -310,6 +311,8 @@ def status_command(admin: Admin, name: str | None, as_json: bool) -> None:
         found = [{"name": each.name, "buckets": len(each.buckets)} for each in running]
         click.echo(json.dumps({"spiders": found, "crawls": crawls}))
         return
+    waiting = {host.root for each in statuses for host in hosts[each.crawl.id] if host.waiting}
+    unread = unread_of(admin, sorted(waiting))
     facts: list[tuple[str, Any]] = [
         ("spider", f"{each.name}: {len(each.buckets)} of {BUCKETS} buckets") for each in running
     ]
@@ -319,6 +322,8 @@ def status_command(admin: Admin, name: str | None, as_json: bool) -> None:
             facts.append(
                 ("host", f"{host.host}: {host.known:,} known, {host.cached:,} cached, {host.waiting:,} waiting")
             )
+            if host.waiting and host.root in unread:
+                facts.append(("", f"nothing is told of it: {unread_words(unread[host.root])}"))
         for host in parked[each.crawl.id]:
             facts.append(("parked", f"{host.host} until {utc(host.parked_time)}, {number(host.failures, 'failure')}"))
     say_facts(facts or [("spider", "none has run yet")])

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
+from lcc.admin.context import Admin
 from lcc.admin.role_tables import RoleTables
+from lcc.admin.tasks.orders import tasks_database
 from lcc.commands.errors import Failed
 from lcc.errors import ConfigError
 from lcc.insight.crawl_words import state_words
 from lcc.model.crawls import CrawlStatus
+from lcc.model.states import UnreadRobots
 from lcc.spider.crawl_inputs import SCHEMES, check_crawl_name, check_host
 from lcc.spider.names.host_resolver import FILE_BYTES_MAX, read_host_resolver
 from lcc.spider.names.start_list import read_start_list, start_url
@@ -22,6 +25,7 @@ from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import SPIDER
 from lcc.storage.spider.orders import ORDERS
 from lcc.storage.spider.views import crawl_status, crawl_statuses
+from lcc.storage.tasks.robots import unread_robots
 
 SEE_CRAWLS = "lcc-admin spider list shows all crawls"
 SPIDER_AWAY = (
@@ -30,6 +34,8 @@ SPIDER_AWAY = (
 )
 TABLES = RoleTables(SPIDER, ORDERS, SPIDER_AWAY)
 _SHOWN = 100
+
+T = TypeVar("T")
 
 
 class CrawlName(click.ParamType[str]):
@@ -56,6 +62,20 @@ def existing_crawl(database: BlockingDatabase, name: str) -> CrawlStatus:
     if status is None:
         raise Failed(f"there is no crawl {name[:80]!r}", SEE_CRAWLS)
     return status
+
+
+def scheduler_knows(admin: Admin, question: Callable[..., T], *arguments: Any) -> T | None:
+    """What the scheduler's tables say; None where they are not to be had, as they may be on another machine."""
+    try:
+        with tasks_database(admin, patient=False) as tasks:
+            return tasks.interact(question, *arguments)
+    except Failed:
+        return None
+
+
+def unread_of(admin: Admin, roots: Sequence[str]) -> dict[str, UnreadRobots]:
+    """Those of these hosts of which nothing is told, as their robots.txt is not known."""
+    return scheduler_knows(admin, unread_robots, roots) or {}
 
 
 def new_name_callback(_context: click.Context, _parameter: click.Parameter, value: str) -> str:

@@ -9,8 +9,7 @@ import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import json_option, say_facts
-from lcc.admin.spider.values import CRAWL, TABLES, existing_crawl
-from lcc.admin.tasks.orders import tasks_database
+from lcc.admin.spider.values import CRAWL, TABLES, existing_crawl, scheduler_knows, unread_of
 from lcc.commands.errors import Failed
 from lcc.domain.spider.keys import host_key, host_of_root, url_key
 from lcc.domain.urls import site_of
@@ -71,7 +70,7 @@ def _why(
         if known.furl != furl:
             lines.append(("fetched as", known.furl))
         record |= {**url_record(known), "known": True, "way": [page.furl for page in way]}
-        said = why_known(status, known, host, way, admin.now())
+        said = why_known(status, known, host, unread_of(admin, [known.root]).get(known.root), way, admin.now())
         return record, [*lines, *(("state" if not index else "", line) for index, line in enumerate(said))]
     steps = filters.explain(Candidate(names, 0), _facts(admin, database, status, names, root))
     refused = [step for step in steps if step.reason is not None]
@@ -94,11 +93,5 @@ def _facts(admin: Admin, database: BlockingDatabase, status: CrawlStatus, names:
     crawl = status.crawl
     wanted = [(crawl.id, host_key(root), key) for _, key in trap_keys(names.curl)]
     traps = {key: count for (_, _, key), count in database.interact(trap_rows, wanted)}
-    rules, allow = "", ""
-    try:
-        with tasks_database(admin, patient=False) as tasks:
-            rules, allow = tasks.interact(robots_rules, root) or ("", "")
-    except Failed:
-        # The scheduler's tables may be elsewhere: then nobody is asked about robots.txt.
-        pass
+    rules, allow = scheduler_knows(admin, robots_rules, root) or ("", "")
     return Facts(False, HostFacts(host_of_root(root) in crawl.excluded, allow, rules), traps)

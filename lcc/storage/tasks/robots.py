@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from lcc.interfaces import ITaskRules
-from lcc.model.states import SiteRobots
+from lcc.model.states import SiteRobots, UnreadRobots
 from lcc.model.tasks import NOBODY, Asking, JobNotice, JobSpec, Task, When
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.new_tasks import draw_task_id, insert_task
@@ -113,6 +113,18 @@ def read_robots(txn: Txn, origins: Sequence[str]) -> dict[str, SiteRobots]:
     sql = "SELECT origin, allow, rules, checked_time, delay_seconds FROM robots WHERE origin IN ({in})"
     rows = [SiteRobots._make(row) for row in txn.query_in(sql, origins)]
     return {row.origin: row if row.checked_time else SiteRobots(row.origin) for row in rows}
+
+
+def unread_robots(txn: Txn, origins: Sequence[str]) -> dict[str, UnreadRobots]:
+    """Those of these sites that are polled, and whose robots.txt is not known or could not be read.
+
+    :param origins: as :func:`lcc.storage.tasks.outbox.root_of` gives them.
+    """
+    sql = (
+        "SELECT robots.origin, robots.status, robots.checked_time, COALESCE(tasks.due_time, 0) FROM robots"
+        " LEFT JOIN tasks ON tasks.id = robots.task WHERE robots.allow = ? AND robots.origin IN ({in})"
+    )
+    return {row[0]: UnreadRobots._make(row) for row in txn.query_in(sql, origins, before=[NONE])}
 
 
 def untold_delays(txn: Txn, after: str, limit: int) -> list[tuple[str, float]]:
