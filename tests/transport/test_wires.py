@@ -88,7 +88,8 @@ def test_every_endpoint_of_the_configuration_is_in_the_table() -> None:
         f"{section}.{name}"
         for section in (*ROLES, "metrics")
         for name in vars_of(getattr(Config(), section))
-        if any(kind in name.split("_") for kind in kinds) and name not in {"listen_files", "connect_timeout"}
+        if any(kind in name.split("_") for kind in kinds)
+        and name not in {"listen_files", "listen_token_file", "connect_timeout"}
     }
     assert settings == set(WIRES)
 
