@@ -93,5 +93,6 @@ def _facts(admin: Admin, database: BlockingDatabase, status: CrawlStatus, names:
     crawl = status.crawl
     wanted = [(crawl.id, host_key(root), key) for _, key in trap_keys(names.curl)]
     traps = {key: count for (_, _, key), count in database.interact(trap_rows, wanted)}
-    rules, allow = scheduler_knows(admin, robots_rules, root) or ("", "")
+    known: tuple[str, str] | None = scheduler_knows(admin, robots_rules, root)
+    rules, allow = known or ("", "")
     return Facts(False, HostFacts(host_of_root(root) in crawl.excluded, allow, rules), traps)
