@@ -96,7 +96,7 @@ def say_facts(facts: Iterable[tuple[str, Any]]) -> None:
     """Print names and values, a line each; what is empty, or a time that is not known, is left out."""
     for name, value in facts:
         if value not in ("", "-"):
-            click.echo(clean(f"{name + ':':<12}{value}"))
+            click.echo(clean(f"{name and name + ':':<11} {value}"))
 
 
 def cell(value: Any, kind: str = "text") -> str:
