@@ -7,6 +7,7 @@ from collections.abc import Collection
 from zope.interface import implementer
 
 from lcc.domain.autoperiod import Poll, next_period, next_poll, polls_with, read_polls, write_polls
+from lcc.domain.deletions import is_mass_deletion
 from lcc.domain.due import JobRetries, due_by, first_due, next_due
 from lcc.domain.robots_rules import allow_for, crawl_delay_seconds, is_allowed
 from lcc.interfaces import ITaskRules
@@ -15,10 +16,16 @@ from lcc.model.tasks import When
 
 @implementer(ITaskRules)
 class TaskRules:
-    """See :class:`lcc.interfaces.ITaskRules`."""
+    """See :class:`lcc.interfaces.ITaskRules`.
 
-    def __init__(self, retries: JobRetries | None = None) -> None:
+    :param mass_deletion_share, mass_deletion_floor: :func:`lcc.domain.deletions.is_mass_deletion`.
+    """
+
+    def __init__(
+        self, retries: JobRetries | None = None, mass_deletion_share: float = 0.5, mass_deletion_floor: int = 100
+    ) -> None:
         self._retries = retries or JobRetries()
+        self._deletions = mass_deletion_share, mass_deletion_floor
 
     def first_due(self, when: When, now: float) -> int:
         return first_due(when, now)
@@ -37,6 +44,9 @@ class TaskRules:
 
     def robots_in_place(self, status: int) -> str:
         return allow_for(status)
+
+    def is_mass_deletion(self, count: int, listed: int) -> bool:
+        return is_mass_deletion(count, listed, *self._deletions)
 
     def retry_due(
         self, job: int, attempt: int, now: float, before: float | None, wish_seconds: int | None

@@ -39,6 +39,10 @@ class ITaskRules(Interface):
     def robots_in_place(status: int) -> str:
         """What an error allows in place of robots.txt (:func:`lcc.domain.robots_rules.allow_for`)."""
 
+    def is_mass_deletion(count: int, listed: int) -> bool:
+        """Whether so many URLs are too many to go at once from what a sitemap has listed
+        (:func:`lcc.domain.deletions.is_mass_deletion`)."""
+
     def retry_due(job: int, attempt: int, now: float, before: float | None, wish_seconds: int | None) -> int | None:
         """When a job is tried again that has failed in passing, or was lost; None: never.
 

@@ -212,12 +212,14 @@ class JobNotice:
     :ivar source: name of its source (``lcc.model.sources``): ``feed``, ``link`` or ``listed``.
     :ivar op: ``update``, ``delete``, ``recheck`` or ``retract``.
     :ivar mimetype: empty: not known.
+    :ivar mtime: when it was changed last, as whoever names it says, in seconds since 1970; empty: not known.
     """
 
     url: str
     source: str
     op: str = "update"
     mimetype: str = ""
+    mtime: str = ""
 
 
 @attrs.frozen

@@ -95,7 +95,8 @@ class _Engine(MultiService):
 def build_store(config: Config, database: Database) -> TaskStore:
     """The scheduler's store on this database."""
     settings = config.scheduler
-    rules = TaskRules(JobRetries(settings.retries, settings.retry_initial))
+    retries = JobRetries(settings.retries, settings.retry_initial)
+    rules = TaskRules(retries, config.qm.mass_deletion_share, config.qm.mass_deletion_floor)
     return TaskStore(database, rules, ItemStore(ItemRules()), settings.jobs_max)
 
 

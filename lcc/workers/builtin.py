@@ -9,6 +9,7 @@ from __future__ import annotations
 BUILTIN = {
     "feed": "lcc.feeds.worker:main",
     "robots": "lcc.feeds.worker:robots",
+    "sitemap": "lcc.feeds.sitemap_worker:main",
     "text": "lcc.feeds.worker:text",
 }
 """Kind -> ``module:function``, which is called without arguments; what it returns is the exit code (None: 0)."""

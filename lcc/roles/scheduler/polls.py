@@ -56,6 +56,8 @@ _BATCH = 200
 _GONE = 410
 _TRY_LATER = code("try-later")
 _VANISHED = "Its last poll was not answered"
+_RETRACT_TICKS = 5
+"""So often, in ticks, it is looked at what has gone from sitemaps."""
 _POSITION_SAVED = 10_000
 """Changes without news after which the position is saved all the same."""
 
@@ -87,6 +89,7 @@ class Polls:
         self._work = Background("Cannot poll", failed=self._failed)
         self._position: int | None = None
         self._saved = 0
+        self._ticks = 0
 
     def tick(self) -> None:
         """Each second."""
@@ -100,6 +103,7 @@ class Polls:
     async def _do(self) -> None:
         await self._follow()
         await self._look()
+        await self._retract()
         while self._room() and self._engine.paused_since is None:
             due = await self._store.due_polls(int(self._engine.now()), _BATCH)
             handled = sum(await bisected(due, self._poll, self._suspend))
@@ -167,6 +171,13 @@ class Polls:
         if looked:
             await self._store.look_at(looked, int(self._engine.now()))
         return len(polls)
+
+    # What sitemaps list no longer.
+
+    async def _retract(self) -> None:
+        self._ticks += 1
+        if self._ticks % _RETRACT_TICKS == 0 and self._room() and await self._store.gone_sites():
+            await self._store.retract_gone(int(self._engine.now()))
 
     # Polls that are due.
 

@@ -19,6 +19,7 @@ from lcc.errors import UrlError
 from lcc.feeds.bombs import refuse_bombs
 from lcc.feeds.encodings import to_utf8
 from lcc.feeds.faults import FeedFault
+from lcc.feeds.sitemaps import INDEX, SITEMAP, SitemapReader, root_of_xml
 from lcc.interfaces import ILinkExtractor
 from lcc.spider.extractors.found import Found
 from lcc.spider.extractors.html import PIECE_BYTES, HtmlExtractor
@@ -26,16 +27,14 @@ from lcc.spider.extractors.html import PIECE_BYTES, HtmlExtractor
 TEXT_CHARS_MAX = 8192
 _XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _ROOTS = {
-    "urlset": "sitemap",
-    "sitemapindex": "sitemap",
     "rss": "feed",
     "RDF": "feed",
     "feed": "feed",
     "opml": "opml",
     "html": "html",
 }
-_ITEMS = frozenset({"item", "entry", "channel", "feed", "url", "sitemap"})
-_TEXTS = frozenset({"link", "guid", "loc", "title"})
+_ITEMS = frozenset({"item", "entry", "channel", "feed"})
+_TEXTS = frozenset({"link", "guid", "title"})
 
 Attributes = Mapping[Any, Any]
 
@@ -62,6 +61,10 @@ class XmlExtractor:
             refuse_bombs(data)
         except FeedFault as error:
             found.fault(str(error))
+            return
+        root = root_of_xml(data[:PIECE_BYTES], "utf-8")
+        if root in (SITEMAP, INDEX):
+            _sitemap(data, "sitemap" if root == INDEX else "", found)
             return
         target = _Target(found)
         parser = etree.XMLParser(
@@ -104,6 +107,24 @@ class GzipExtractor:
             XmlExtractor().extract(data, found)
 
 
+def _sitemap(data: bytes, rel: str, found: Found) -> None:
+    """The links of a sitemap, as far as it can be read.
+
+    :param rel: of those that it lists.
+    """
+    reader = SitemapReader("utf-8", recover=True)
+    try:
+        for start in range(0, len(data), PIECE_BYTES):
+            for loc, _, links in reader.feed(data[start : start + PIECE_BYTES]):
+                if loc:
+                    found.link(loc, "", rel, "sitemap")
+                for href, said in links:
+                    found.link(href, "", said, "sitemap")
+        reader.close()
+    except FeedFault as error:
+        found.fault(str(error))
+
+
 class _Target:
     """Hands links to ``found``, those of an item with its title when it ends.
 
@@ -142,8 +163,6 @@ class _Target:
         if text:
             if name == "title":
                 self._title = self._title or text
-            elif self.kind == "sitemap" and name == "loc":
-                self._add(text, "sitemap" if self.root == "sitemapindex" else "")
             elif self.kind == "feed" and (name == "link" or (name == "guid" and self._permalink and "://" in text)):
                 self._add(text, "")
         if name in _ITEMS:
@@ -212,7 +231,7 @@ class _Target:
         pending, self._pending = self._pending, []
         title, self._title = self._title, ""
         for reference, rel in pending:
-            self._found.link(reference, title, rel, "sitemap" if self.kind == "sitemap" else "feed")
+            self._found.link(reference, title, rel, "feed")
 
 
 _HANDLERS: dict[tuple[str, str], Callable[[_Target, Attributes], None]] = {
@@ -220,6 +239,5 @@ _HANDLERS: dict[tuple[str, str], Callable[[_Target, Attributes], None]] = {
     ("feed", "enclosure"): _Target._enclosure,
     ("feed", "content"): _Target._content,
     ("feed", "guid"): _Target._guid,
-    ("sitemap", "link"): _Target._link,
     ("opml", "outline"): _Target._outline,
 }

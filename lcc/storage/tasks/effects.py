@@ -23,6 +23,7 @@ from lcc.model.tasks import (
 from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.robots import EVERY_SECONDS, ROBOTS, RULES, notify, robots_known
 from lcc.storage.tasks.rows import content_key, dedup_of
+from lcc.storage.tasks.sitemaps import SITEMAP, store_sitemap
 from lcc.storage.tasks.write import TaskWrite
 
 EVERY_SECONDS_MAX = 366 * 86400
@@ -52,7 +53,11 @@ def apply_effects(
         table, key = ("tasks", job.task) if job.task else ("jobs", job.id)
         write.txn.execute(f"UPDATE {table} SET data = ? WHERE id = ?", [effects.data, key])
     notices, every = effects.notices, effects.every_seconds
-    if effects.items:
+    if job.spec.kind == SITEMAP and not job.spec.command:
+        stated = store_sitemap(write, rules, job, asking, effects.items) if effects.items else ()
+        write.txn.execute("UPDATE jobs SET items = items + ? WHERE id = ?", [len(stated), job.id])
+        notices += stated
+    elif effects.items:
         stored = items.store(write.txn, job.task, job.id, page, effects.items, write.now, asking != NOBODY)
         write.count(job.spec.kind, items=stored.new)
         write.txn.execute("UPDATE jobs SET items = items + ? WHERE id = ?", [stored.new, job.id])

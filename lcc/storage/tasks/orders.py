@@ -33,6 +33,7 @@ from lcc.storage.tasks.endings import END_LEVEL, end_attempt, end_waiting
 from lcc.storage.tasks.new_tasks import TASK_IDS, insert_task
 from lcc.storage.tasks.robots import poll_robots, remove_task
 from lcc.storage.tasks.rows import JOBS, TASKS, is_open, is_polled, job_of, task_of, task_values
+from lcc.storage.tasks.sitemaps import SITEMAP, confirm_sitemap, remove_sitemap
 from lcc.storage.tasks.write import TaskWrite
 
 TASK_ADD = "task-add"
@@ -47,6 +48,7 @@ JOB_KILL = "job-kill"
 RESOURCE_SET = "resource-set"
 RESOURCE_REMOVE = "resource-remove"
 ROBOTS_POLL = "robots-poll"
+SITEMAP_CONFIRM = "sitemap-confirm"
 
 ORDERS = AnsweredOrders("taskorders", "taskorder_id")
 
@@ -291,7 +293,13 @@ def _task_remove(write: TaskWrite, _rules: ITaskRules, order: Order, done: Carri
             end_waiting(write, job.id, job.attempt, why)
             done.changed.add(job.id)
     remove_task(write, task.id)
+    if task.spec.kind == SITEMAP:
+        remove_sitemap(write, task.id)
     return {"task": task.id}
+
+
+def _sitemap_confirm(write: TaskWrite, _rules: ITaskRules, order: Order, _done: CarriedOut) -> dict[str, Any]:
+    return {"task": order.target, "urls": confirm_sitemap(write, order.target)}
 
 
 def _job_add(write: TaskWrite, _rules: ITaskRules, order: Order, done: CarriedOut) -> dict[str, Any]:
@@ -409,4 +417,5 @@ _HANDLERS: dict[str, Callable[[TaskWrite, ITaskRules, Order, CarriedOut], dict[s
     RESOURCE_SET: _resource_set,
     RESOURCE_REMOVE: _resource_remove,
     ROBOTS_POLL: _robots_poll,
+    SITEMAP_CONFIRM: _sitemap_confirm,
 }

@@ -54,6 +54,8 @@ def _attributes(notice: JobNotice) -> dict[str, str]:
     found = {"c": notice.url}
     if notice.mimetype:
         found["m"] = notice.mimetype
+    if notice.mtime:
+        found["mtime"] = notice.mtime
     if notice.op != "update":
         found["op"] = notice.op
     return found

@@ -1,7 +1,7 @@
 """The scheduler's store: tasks, jobs, their logs and effects, which nobody else writes.
 
-Owns ``tasks``, ``jobs``, ``joblogs``, ``jobsdone``, ``resources``, ``tasknotices``, ``robots``, ``managers``; carries
-out ``taskorders``.
+Owns ``tasks``, ``jobs``, ``joblogs``, ``jobsdone``, ``resources``, ``tasknotices``, ``robots``, ``managers``,
+``sitemaps``, ``sitemapurls``; carries out ``taskorders``.
 
 Strategy: every write is a bounded transaction in the writer thread, in the order of the calls.  Each checks that no
 newer scheduler has claimed the tables (``schedulerfence``).  Each may be run again: an attempt of a job is started,
@@ -48,6 +48,7 @@ from lcc.storage.tasks.polls import (
     save_position,
 )
 from lcc.storage.tasks.robots import delays_said, poll_robots, untold_delays
+from lcc.storage.tasks.sitemaps import gone_sites, retract_gone
 from lcc.storage.tasks.text_jobs import TextRow, WantedText, forget_texts, make_text_jobs
 from lcc.storage.tasks.views import resources
 from lcc.storage.tasks.write import TaskWrite, claim_run
@@ -293,6 +294,14 @@ class TaskStore:
     def poll_robots(self, origins: Sequence[str], now: int) -> Deferred[None]:
         """As :func:`lcc.storage.tasks.robots.poll_robots`."""
         return self._write(now, poll_robots, self._rules, list(origins))
+
+    def gone_sites(self) -> Deferred[list[int]]:
+        """As :func:`lcc.storage.tasks.sitemaps.gone_sites`."""
+        return self._database.select(gone_sites)
+
+    def retract_gone(self, now: int) -> Deferred[int]:
+        """As :func:`lcc.storage.tasks.sitemaps.retract_gone`."""
+        return self._write(now, retract_gone, self._rules)
 
     def untold_delays(self, after: str, limit: int) -> Deferred[list[tuple[str, float]]]:
         """As :func:`lcc.storage.tasks.robots.untold_delays`."""

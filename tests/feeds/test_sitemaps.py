@@ -1,0 +1,215 @@
+"""Sitemaps as their worker reads them: kinds, limits, what differs."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from lcc.feeds import sitemap_worker, sitemaps
+from lcc.feeds.faults import FeedFault
+from lcc.feeds.sitemap_worker import own_site, read_sitemap, seconds_of
+from lcc.feeds.sitemaps import Entry, SitemapDocument
+from lcc.model.sitemaps import read_bucket, read_stored
+from lcc.workers.api import Job
+
+URL = "http://h.example/sitemap.xml"
+
+
+class Said:
+    """What a job says."""
+
+    def __init__(self) -> None:
+        self.logs: list[str] = []
+        self.stored: list[Mapping[str, Any]] = []
+        self.data = ""
+        self.commits = 0
+
+    def log(self, text: str, level: str = "info") -> None:
+        self.logs.append(text)
+
+    def store(self, item: Mapping[str, Any]) -> None:
+        self.stored.append(item)
+
+    def store_data(self, data: str) -> None:
+        self.data = data
+
+    def commit(self) -> None:
+        self.commits += 1
+
+    @property
+    def urls(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for each in self.stored:
+            if "bucket" in each["sitemap"]:
+                found |= read_bucket(each["sitemap"]["urls"])
+        return found
+
+
+def worked(data: bytes | str, before: str = "", listed: bool = False, url: str = URL) -> Said:
+    said = Said()
+    content = data.encode() if isinstance(data, str) else data
+    read_sitemap(cast(Job, said), io.BytesIO(content), url, before, listed)
+    return said
+
+
+def urlset(*urls: str, lastmod: str = "") -> str:
+    time = f"<lastmod>{lastmod}</lastmod>" if lastmod else ""
+    inner = "".join(f"<url><loc>{url}</loc>{time}</url>" for url in urls)
+    return f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{inner}</urlset>'
+
+
+def pages(*names: object) -> list[str]:
+    return [f"http://h.example/{name}" for name in names]
+
+
+def entries(data: bytes) -> list[Entry]:
+    return list(SitemapDocument(io.BytesIO(data)).entries())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"http://h.example/1\nhttp://h.example/2\n",
+        b"\xef\xbb\xbf\r\n http://h.example/1 \r\n\r\nhttp://h.example/2",
+        urlset("http://h.example/1", " http://h.example/2\n").encode(),
+        b"\xef\xbb\xbf" + urlset("http://h.example/1", "http://h.example/2").encode(),
+        ('<?xml version="1.0" encoding="UTF-16"?>' + urlset(*pages(1, 2))).encode("utf-16"),
+        b"<!-- <urlset> --><?x?><s:urlset xmlns:s='u'><s:url><s:priority>1</s:priority><s:loc>http://h.example/1"
+        b"</s:loc></s:url><x/><s:url><s:loc><![CDATA[http://h.example/2]]></s:loc></s:url></s:urlset>",
+    ],
+)
+def test_documents_of_each_kind_packed_and_not(data: bytes) -> None:
+    expected = [Entry(url) for url in pages(1, 2)]
+    for content in (data, gzip.compress(data), gzip.compress(data[:30]) + gzip.compress(data[30:]) + b"\0\0"):
+        assert entries(content) == expected
+
+
+def test_every_cut_of_a_piece(monkeypatch: Any) -> None:
+    data = urlset("http://h.example/?a=1&amp;b=%C3%BC", *pages(*range(40)), lastmod="2026-01-02").encode()
+    expected = entries(data)
+    assert expected[0] == Entry("http://h.example/?a=1&b=%C3%BC", "2026-01-02")
+    text = "\n".join(pages(*range(40))).encode()
+    for size in (1, 2, 3, 7, 50, 1000):
+        monkeypatch.setattr(sitemaps, "PIECE_BYTES", size)
+        assert entries(data) == entries(gzip.compress(data)) == expected
+        assert [each.loc for each in entries(text)] == pages(*range(40))
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "empty"),
+        (b" \n ", "empty"),
+        (b"<!DOCTYPE html><html><body>not found</body></html>", "root <html>"),
+        (b"<rss><channel/></rss>", "it is a feed.* --listed"),
+        (b"<!-- nothing", "no root"),
+        (urlset(*pages(1)).encode()[:-5], "well-formed"),
+        (urlset(*pages("a&b")).encode(), "well-formed"),
+        (gzip.compress(urlset(*pages(1)).encode())[:-9], "ends early"),
+        (b"\x1f\x8b\x08nonsense nonsense", "damaged gzip"),
+        (b"x" * (sitemaps.LINE_BYTES_MAX * 3), "a line of more than"),
+        (b"<urlset>" + b"<x/>" * 600_000 + b"</urlset>", "without an entry"),
+        (b"<!DOCTYPE x [<!ENTITY a 'b'><!ENTITY c '&a;&a;'>]><urlset/>", "bomb"),
+    ],
+)
+def test_what_is_no_sitemap_says_so(data: bytes, why: str) -> None:
+    with pytest.raises(FeedFault, match=why):
+        entries(data)
+
+
+def test_a_document_that_unpacks_to_too_much(monkeypatch: Any) -> None:
+    monkeypatch.setattr(sitemaps, "DOCUMENT_BYTES_MAX", 3 << 20)
+    bomb = gzip.compress(b"http://h.example/1\n" * 500_000)
+    assert len(bomb) < 50_000
+    with pytest.raises(FeedFault, match="split it"):
+        entries(bomb)
+
+
+def test_no_entity_is_expanded_and_no_file_is_read() -> None:
+    data = (
+        b"<!DOCTYPE x [<!ENTITY f SYSTEM 'file:///etc/hostname'>]><urlset><url><loc>&f;http://h/</loc></url></urlset>"
+    )
+    assert entries(data) == [Entry("")]
+
+
+def test_only_what_differs_is_stored() -> None:
+    first = worked(urlset(*pages(*range(1000)), lastmod="2026-01-01"))
+    assert len(first.urls) == 1000 and set(first.urls.values()) == {"1767225600"}
+    assert first.stored[-1] == {"sitemap": {"kind": "urlset", "urls": 1000, "left_out": 0}}
+    # Another order, another way to write it: nothing differs.
+    again = worked("\n".join(pages(*range(5))))
+    same = worked(urlset(*reversed(pages(*range(5)))), again.data)
+    assert (len(same.stored), same.data) == (1, again.data)
+    less = worked(urlset(*pages(*range(999)), lastmod="2026-01-01"), first.data)
+    assert len(less.stored) == 2 and "http://h.example/999" not in less.urls
+    assert worked(urlset(*pages(1)), "damaged").urls == {"http://h.example/1": ""}
+
+
+def test_a_large_document_is_stored_in_parts(monkeypatch: Any) -> None:
+    monkeypatch.setattr(sitemap_worker, "_COMMIT_CHARS", 5000)
+    assert worked(urlset(*pages(*range(1000)))).commits == 4
+
+
+def test_more_urls_than_may_be(monkeypatch: Any) -> None:
+    monkeypatch.setattr(sitemap_worker, "URLS_MAX", 10)
+    assert len(worked(urlset(*pages(*range(10), *range(10)))).urls) == 10
+    with pytest.raises(FeedFault, match=r"more than 10 URLs; Next: "):
+        worked(urlset(*pages(*range(11))))
+
+
+def test_only_its_own_host_is_listed() -> None:
+    others = [
+        "http://other.example/1",
+        "ftp://h.example/",
+        "nonsense",
+        "http://h.example.org/",
+        "http://u@h.example/x",
+    ]
+    said = worked(urlset("https://h.example/s#part", "HTTP://H.example:80/up", *pages("a\tb"), *others))
+    assert sorted(said.urls) == ["HTTP://H.example:80/up", "https://h.example/s"]
+    assert said.logs == ["6 of 8 URLs are left out: not of http://h.example/, or no URLs"]
+    with pytest.raises(FeedFault, match=r"lists no URL of http://h\.example/: nothing is retracted"):
+        worked(urlset(*others))
+    assert own_site("https://H.example:8443/s")("https://h.example:8443/x") == "https://h.example:8443/"
+
+
+def test_an_index_lists_documents_of_its_host_and_not_itself(monkeypatch: Any) -> None:
+    locs = [*pages("a.xml", "b.xml.gz", "a.xml#x"), URL, "http://other.example/c.xml"]
+    index = "".join(f"<sitemap><loc>{loc}</loc></sitemap>" for loc in locs)
+    data = f"<sitemapindex>{index}</sitemapindex>"
+    said = worked(data)
+    read = read_stored([json.dumps(each) for each in said.stored])
+    assert (read.children, read.kind, read.urls, read.left_out) == (pages("a.xml", "b.xml.gz"), "sitemapindex", 2, 2)
+    with pytest.raises(FeedFault, match="an index lists this index"):
+        worked(data, listed=True)
+    with pytest.raises(FeedFault, match="no sitemap of its site"):
+        worked("<sitemapindex/>")
+    monkeypatch.setattr(sitemap_worker, "CHILDREN_MAX", 1)
+    with pytest.raises(FeedFault, match="more than 1 sitemaps"):
+        worked(data)
+
+
+@pytest.mark.parametrize(
+    ("lastmod", "seconds"),
+    [
+        ("2026-01-01", "1767225600"),
+        ("2026-01-01T01:00:00+01:00", "1767225600"),
+        ("2026-01-01T00:00:00.5Z", "1767225600"),
+        ("1900-01-01", "0"),
+        ("2026-01", "2026-01?"),
+        ("yesterday\t\n", "yesterday?"),
+    ],
+)
+def test_times(lastmod: str, seconds: str) -> None:
+    assert seconds_of(lastmod) == seconds
+
+
+def test_stored_objects_that_make_no_sense() -> None:
+    for text in ('{"item": {}}', '{"sitemap": {"bucket": 256, "urls": ""}}', '{"sitemap": {"children": [1]}}', "[]"):
+        with pytest.raises(ValueError, match=r"sense|only"):
+            read_stored([text])
