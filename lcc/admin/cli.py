@@ -28,6 +28,7 @@ COMMANDS = {
     "user": "accounts.users:user_group",
     "web-user": "accounts.web_users:web_user_group",
     "feed": "feeds.feeds:feed_group",
+    "sitemap": "feeds.sitemaps:sitemap_group",
     "spider": "spider.crawls:spider_group",
     "push": "push.keys:push_group",
     "task": "tasks.tasks:task_group",

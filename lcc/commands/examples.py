@@ -113,6 +113,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lcc-admin feed suspend": (("lcc-admin feed suspend 1", "stop reading it"),),
     "lcc-admin feed resume": (("lcc-admin feed resume 1", "read it again"),),
     "lcc-admin feed remove": (("lcc-admin feed remove 2", "its items are forgotten after a time"),),
+    "lcc-admin sitemap": (("lcc-admin sitemap list", "list all sitemaps"),),
+    "lcc-admin sitemap add": (
+        ("lcc-admin sitemap add http://www.example.org/sitemap.xml --every 3600", "read it once an hour"),
+        ("lcc-admin sitemap add --site http://www.example.org/", "those that its robots.txt names"),
+    ),
+    "lcc-admin sitemap list": (("lcc-admin sitemap list --json", "for programs"),),
+    "lcc-admin sitemap show": (("lcc-admin sitemap show 1", "how much it lists"),),
+    "lcc-admin sitemap why": (("lcc-admin sitemap why 1", "what it waits for, and what is held"),),
+    "lcc-admin sitemap set": (("lcc-admin sitemap set 1 --every 86400", "read it once a day"),),
+    "lcc-admin sitemap confirm": (("lcc-admin sitemap confirm 1", "what it lists no longer is deleted"),),
+    "lcc-admin sitemap poll": (("lcc-admin sitemap poll 1", "look now whether it has changed"),),
+    "lcc-admin sitemap suspend": (("lcc-admin sitemap suspend 1", "read it no longer; its pages stay"),),
+    "lcc-admin sitemap resume": (("lcc-admin sitemap resume 1", "read it again"),),
+    "lcc-admin sitemap remove": (("lcc-admin sitemap remove 1", "what nobody else names is deleted"),),
     "lcc-admin spider": (("lcc-admin spider list", "list all crawls"),),
     "lcc-admin spider add": (
         (

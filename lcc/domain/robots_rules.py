@@ -50,6 +50,11 @@ def crawl_delay_seconds(rules: str) -> float:
     return max([seconds for seconds in asked if 0 < seconds < inf], default=0.0)
 
 
+def sitemaps_named(rules: str) -> list[str]:
+    """The URLs of the sitemaps that a robots.txt names, as it writes them."""
+    return list(dict.fromkeys(_parsed(rules).sitemaps))
+
+
 @lru_cache(maxsize=100)
 def _parsed(rules: str) -> Protego:
     return Protego.parse(rules)

@@ -84,6 +84,9 @@ def scheduler_lines(figures: TaskFigures, now: float) -> Iterator[tuple[str, str
         yield "jobs", jobs_text(figures)
         if not figures.managers:
             yield "managers", "none has connected yet"
+    if figures.sitemaps_held:
+        text = f"{number(figures.sitemap_urls_held, 'URL')} of {number(figures.sitemaps_held, 'sitemap')}"
+        yield "", f"deletions of {text} HELD: lcc-admin sitemap list, then why and confirm"
     for manager in figures.managers:
         yield "manager", f"{manager.name} on {manager.host}: {manager_text(manager, now)}"
 

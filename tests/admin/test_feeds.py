@@ -41,7 +41,7 @@ def tasks_of(lcc: Lcc) -> DirectDatabase:
 
 
 @contextmanager
-def scheduler(lcc: Lcc, monkeypatch: Any) -> Iterator[DirectDatabase]:
+def scheduler(lcc: Lcc, monkeypatch: Any, commands: str = "feeds") -> Iterator[DirectDatabase]:
     """Carries orders out whenever a command waits for its answer."""
     database = tasks_of(lcc)
     store = TaskStore(database, TaskRules(), ItemStore(ItemRules()), 1000)  # type: ignore[arg-type]  # stands in
@@ -52,7 +52,7 @@ def scheduler(lcc: Lcc, monkeypatch: Any) -> Iterator[DirectDatabase]:
         result_of(Deferred.fromCoroutine(store.carry_out_orders(orders, NOW)))
         return answer(*arguments)
 
-    monkeypatch.setattr("lcc.admin.feeds.feeds.answer", carried_out)
+    monkeypatch.setattr(f"lcc.admin.feeds.{commands}.answer", carried_out)
     yield database
     database.blocking.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ import pytest_twisted
 
 from lcc.model.items import read_harvest
 from lcc.model.polled import PolledContent
+from lcc.model.sitemaps import read_stored
 from lcc.model.tasks import JobResult, JobState
 from tests.support.servers.content_host import ContentHost
 
@@ -111,3 +113,17 @@ async def test_a_document_that_takes_too_long_harms_no_other(rig: Rig, host: Con
 def polled_input(host: ContentHost, data: bytes) -> str:
     polled = PolledContent(URL, 1, host.add(data), len(data), hashlib.md5(data).hexdigest(), KEY, "", "text/xml")
     return polled.to_json()
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_sitemap(rig: Rig, host: ContentHost) -> None:
+    await rig.start()
+    urls = "".join(f"<url><loc>http://feeds.example.org/{at}</loc></url>" for at in range(3))
+    done = await worked(rig, host, gzip.compress(f"<urlset>{urls}</urlset>".encode()), kind="sitemap")
+    assert done.state is JobState.COMPLETED, done
+    read = read_stored(done.effects.items)
+    assert (read.kind, read.urls) == ("urlset", 3) and done.effects.data
+    again = await worked(rig, host, f"<urlset>{urls}</urlset>".encode(), kind="sitemap", data=done.effects.data)
+    assert read_stored(again.effects.items).buckets == {}
+    bad = await worked(rig, host, b"<html/>", kind="sitemap")
+    assert bad.state is JobState.PERMANENT and "<html> is no sitemap" in bad.message + bad.output

@@ -5,6 +5,7 @@ CREATE TABLE IF NOT EXISTS sitemaps (
     kind VARCHAR(255) NOT NULL,                 -- urlset, sitemapindex, text; empty: it was not read to its end yet
     urls BIGINT NOT NULL,                       -- that it lists
     gone BIGINT NOT NULL,                       -- that it listed, lists no longer, and are to be retracted
+    held BIGINT NOT NULL,                   -- of these: too many at once, to be confirmed
     left_out BIGINT NOT NULL,                   -- that it lists, and may not
     pid BIGINT NOT NULL,                        -- provider of the document
     connorder BIGINT NOT NULL,                  -- order number of its latest reading

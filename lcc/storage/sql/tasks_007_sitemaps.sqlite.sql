@@ -5,6 +5,7 @@ CREATE TABLE sitemaps (
     kind TEXT NOT NULL,                         -- urlset, sitemapindex, text; empty: it was not read to its end yet
     urls INTEGER NOT NULL,                      -- that it lists
     gone INTEGER NOT NULL,                      -- that it listed, lists no longer, and are to be retracted
+    held INTEGER NOT NULL,                  -- of these: too many at once, to be confirmed
     left_out INTEGER NOT NULL,                  -- that it lists, and may not
     pid INTEGER NOT NULL,                       -- provider of the document
     connorder INTEGER NOT NULL,                 -- order number of its latest reading

@@ -7,6 +7,7 @@ import attrs
 from lcc.model.tasks import JobState, ManagerState, ManagerStatus
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.managers import managers
+from lcc.storage.tasks.sitemaps import held_sitemaps
 from lcc.storage.tasks.write import DAY_SECONDS
 
 AWAY_SECONDS = 60
@@ -26,6 +27,7 @@ class TaskFigures:
     :ivar failing: tasks whose last job failed (:data:`COUNTED_MAX` at most).
     :ivar lost_today: jobs that managers had accepted and never reported, since midnight UTC.
     :ivar orders: that wait to be carried out (:data:`COUNTED_MAX` at most).
+    :ivar sitemaps_held: sitemaps that have lost too many URLs at once; ``sitemap_urls_held`` of these.
     :ivar order_time: when the oldest of these was given; None: there is none.
     """
 
@@ -39,6 +41,8 @@ class TaskFigures:
     orders: int = 0
     order_time: int | None = None
     managers: tuple[ManagerStatus, ...] = ()
+    sitemaps_held: int = 0
+    sitemap_urls_held: int = 0
 
     def is_alive(self, now: float) -> bool:
         """Whether the scheduler runs.
@@ -63,6 +67,7 @@ def task_figures(txn: Txn, now: float) -> TaskFigures:
     waiting = "SELECT time FROM taskorders WHERE done_time IS NULL ORDER BY id LIMIT ?"
     times = [row[0] for row in txn.query(waiting, [COUNTED_MAX])]
     known = managers(txn)
+    held = held_sitemaps(txn)
     return TaskFigures(
         run=numbers.get("run", 0),
         heard_time=numbers.get("heard", 0),
@@ -74,4 +79,6 @@ def task_figures(txn: Txn, now: float) -> TaskFigures:
         orders=len(times),
         order_time=times[0] if times else None,
         managers=tuple(known),
+        sitemaps_held=held[0],
+        sitemap_urls_held=held[1],
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import attrs
 
@@ -35,7 +36,20 @@ from lcc.storage.tasks.write import TaskWrite
 
 SITEMAP = "sitemap"
 _SITEMAPS = (
-    *("task", "site", "kind", "urls", "gone", "left_out", "pid", "connorder", "read_time", "gone_time", "confirmed"),
+    *(
+        "task",
+        "site",
+        "kind",
+        "urls",
+        "gone",
+        "held",
+        "left_out",
+        "pid",
+        "connorder",
+        "read_time",
+        "gone_time",
+        "confirmed",
+    ),
 )
 _URLS = ("task", "bucket", "listed", "gone")
 _RETRACTED_AT_ONCE = 20_000
@@ -82,14 +96,16 @@ def _begin(txn: Txn, task: Task, asking: Asking) -> bool:
     elif found not in (0, asking.pid):
         # The site has another provider now, which was told nothing: all of it is read when it is polled next.
         txn.execute("DELETE FROM sitemapurls WHERE task = ?", [task.id])
-        txn.execute("UPDATE sitemaps SET urls = 0, gone = 0, gone_time = 0, pid = 0 WHERE task = ?", [task.id])
+        txn.execute(
+            "UPDATE sitemaps SET urls = 0, gone = 0, held = 0, gone_time = 0, pid = 0 WHERE task = ?", [task.id]
+        )
         txn.execute("UPDATE tasks SET data = '', seen = 0 WHERE id = ?", [task.id])
         return False
     return True
 
 
 def _insert(txn: Txn, task: int, site: int, asking: Asking = NOBODY) -> None:
-    txn.insert("sitemaps", _SITEMAPS, [(task, site, "", 0, 0, 0, asking.pid, asking.order, 0, 0, 0)])
+    txn.insert("sitemaps", _SITEMAPS, [(task, site, "", 0, 0, 0, 0, asking.pid, asking.order, 0, 0, 0)])
 
 
 def _check_site(txn: Txn, task: Task) -> None:
@@ -195,6 +211,42 @@ def gone_sites(txn: Txn) -> list[int]:
     return [number for (number,) in txn.query(sql, [_SITES_AT_ONCE])]
 
 
+class SitemapState(NamedTuple):
+    """A sitemap, for people.
+
+    :ivar kind: of the document; empty: it was not read yet.
+    :ivar documents: that were read, or are to be.
+    :ivar urls: that they list.
+    :ivar gone: that they listed, list no longer, and are to be retracted.
+    :ivar held: of these: too many at once, to be confirmed by an operator.
+    :ivar left_out: that they list, and may not.
+    :ivar read_time: when one of them was read last; 0: never.
+    """
+
+    kind: str = ""
+    documents: int = 0
+    urls: int = 0
+    gone: int = 0
+    held: int = 0
+    left_out: int = 0
+    read_time: int = 0
+
+
+def sitemap_states(txn: Txn, sites: Sequence[int]) -> dict[int, SitemapState]:
+    """How it is with these sitemaps; of one that was not read yet there is nothing."""
+    sql = (
+        "SELECT site, MAX(CASE WHEN task = site THEN kind ELSE '' END), COUNT(*), SUM(urls), SUM(gone), SUM(held),"
+        " SUM(left_out), MAX(read_time) FROM sitemaps WHERE site IN ({in}) GROUP BY site"
+    )
+    return {row[0]: SitemapState(row[1], *map(int, row[2:])) for row in txn.query_in(sql, sites)}
+
+
+def held_sitemaps(txn: Txn) -> tuple[int, int]:
+    """How many sitemaps have deletions that are held, and of how many URLs."""
+    row = txn.query("SELECT COUNT(DISTINCT site), SUM(held) FROM sitemaps WHERE gone_time > 0 AND held > 0")[0]
+    return int(row[0]), int(row[1] or 0)
+
+
 @attrs.frozen
 class Gone:
     """What of a sitemap waits to be retracted.
@@ -235,6 +287,8 @@ def retract_gone(write: TaskWrite, rules: ITaskRules) -> int:
     count = 0
     for site in gone_sites(write.txn):
         found = gone_of(write.txn, rules, site)
+        held = "gone" if found.held else "0"
+        write.txn.execute(f"UPDATE sitemaps SET held = {held} WHERE site = ? AND held <> {held}", [site])
         if found.held or found.waits:
             continue
         sql = "SELECT task, pid, connorder, gone_time FROM sitemaps WHERE site = ? AND gone_time > 0 ORDER BY task"
@@ -269,7 +323,7 @@ def _retract(write: TaskWrite, task: int, asking: Asking, limit: int) -> int:
         txn.execute("UPDATE sitemapurls SET gone = ? WHERE task = ? AND bucket = ?", values)
         txn.execute("UPDATE sitemaps SET gone = gone - ? WHERE task = ?", [len(gone), task])
         count += len(gone)
-    txn.execute("UPDATE sitemaps SET gone = 0, gone_time = 0, confirmed = 0 WHERE task = ?", [task])
+    txn.execute("UPDATE sitemaps SET gone = 0, held = 0, gone_time = 0, confirmed = 0 WHERE task = ?", [task])
     if txn.one("SELECT 1 FROM tasks WHERE id = ?", [task]) is None:
         txn.execute("DELETE FROM sitemaps WHERE task = ?", [task])
         txn.execute("DELETE FROM sitemapurls WHERE task = ?", [task])
