@@ -119,14 +119,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("lcc-admin sitemap add --site http://www.example.org/", "those that its robots.txt names"),
     ),
     "lcc-admin sitemap list": (("lcc-admin sitemap list --json", "for programs"),),
-    "lcc-admin sitemap show": (("lcc-admin sitemap show 1", "how much it lists"),),
-    "lcc-admin sitemap why": (("lcc-admin sitemap why 1", "what it waits for, and what is held"),),
-    "lcc-admin sitemap set": (("lcc-admin sitemap set 1 --every 86400", "read it once a day"),),
-    "lcc-admin sitemap confirm": (("lcc-admin sitemap confirm 1", "what it lists no longer is deleted"),),
-    "lcc-admin sitemap poll": (("lcc-admin sitemap poll 1", "look now whether it has changed"),),
-    "lcc-admin sitemap suspend": (("lcc-admin sitemap suspend 1", "read it no longer; its pages stay"),),
-    "lcc-admin sitemap resume": (("lcc-admin sitemap resume 1", "read it again"),),
-    "lcc-admin sitemap remove": (("lcc-admin sitemap remove 1", "what nobody else names is deleted"),),
+    "lcc-admin sitemap show": (("lcc-admin sitemap show http://www.example.org/sitemap.xml", "how much it lists"),),
+    "lcc-admin sitemap why": (
+        ("lcc-admin sitemap why http://www.example.org/sitemap.xml", "what it waits for, and what is held"),
+    ),
+    "lcc-admin sitemap set": (
+        ("lcc-admin sitemap set http://www.example.org/sitemap.xml --every 86400", "read it once a day"),
+    ),
+    "lcc-admin sitemap confirm": (
+        ("lcc-admin sitemap confirm http://www.example.org/sitemap.xml", "what it lists no longer is deleted"),
+    ),
+    "lcc-admin sitemap poll": (
+        ("lcc-admin sitemap poll http://www.example.org/sitemap.xml", "look now whether it has changed"),
+    ),
+    "lcc-admin sitemap suspend": (
+        ("lcc-admin sitemap suspend http://www.example.org/sitemap.xml", "read it no longer; its pages stay"),
+    ),
+    "lcc-admin sitemap resume": (("lcc-admin sitemap resume http://www.example.org/sitemap.xml", "read it again"),),
+    "lcc-admin sitemap remove": (
+        ("lcc-admin sitemap remove http://www.example.org/sitemap.xml", "what nobody else names is deleted"),
+    ),
     "lcc-admin spider": (("lcc-admin spider list", "list all crawls"),),
     "lcc-admin spider add": (
         (

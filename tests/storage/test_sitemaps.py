@@ -20,8 +20,8 @@ from lcc.storage.tasks.orders import SITEMAP_CONFIRM, TASK_REMOVE
 from lcc.storage.tasks.polls import Asked, Found, Poll
 from lcc.storage.tasks.sitemaps import Gone, documents_of, gone_of
 from lcc.workers.api import Job
-from tests.feeds.test_sitemaps import Said, pages, urlset
 from tests.support.databases import result_of
+from tests.support.sitemaps import Said, pages, urlset
 from tests.support.tasks import NOW, Tasks, task_database
 
 URL = "http://h.example/sitemap.xml"
