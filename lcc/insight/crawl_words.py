@@ -14,7 +14,7 @@ from lcc.storage.spider.rows import write_settings
 URL_COUNTS = ("known", "waiting", "told", "cached", "failed", "gone", "refused")
 """Counts of a crawl's URLs."""
 COUNTS = (*URL_COUNTS, "hosts", "parked", "pages", "links")
-"""All that a crawl has, but for those of its filters."""
+"""What is shown of a crawl, but for what its filters have dropped."""
 
 
 def crawl_record(status: CrawlStatus) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def crawl_record(status: CrawlStatus) -> dict[str, Any]:
         "settings": write_settings(crawl.settings),
         "excluded": sorted(crawl.excluded),
         "counts": {name: status.counts.get(name, 0) for name in COUNTS},
-        "filtered": filtered(status.counts),
+        "filtered": filtered(status),
     }
 
 
@@ -48,9 +48,9 @@ def host_record(host: HostRow) -> dict[str, Any]:
     }
 
 
-def filtered(counts: Mapping[str, int]) -> dict[str, int]:
-    """What else is counted of a crawl: by filter the links that it has refused, and the like."""
-    return {name: counts[name] for name in sorted(counts) if name not in COUNTS and counts[name]}
+def filtered(status: CrawlStatus) -> dict[str, int]:
+    """The links that were dropped, by filter and limit; those that have dropped none are left out."""
+    return {name: count for name, count in sorted(status.dropped.items()) if count}
 
 
 def crawl_facts(status: CrawlStatus) -> list[tuple[str, Any]]:
@@ -78,7 +78,7 @@ def crawl_facts(status: CrawlStatus) -> list[tuple[str, Any]]:
         ("URLs", ", ".join(f"{counts.get(name, 0):,} {name}" for name in URL_COUNTS)),
         ("hosts", f"{counts.get('hosts', 0):,}" + _parked(counts)),
         ("read", f"{number(counts.get('pages', 0), 'page')}, {number(counts.get('links', 0), 'link')} followed"),
-        ("dropped", ", ".join(f"{count:,} {name}" for name, count in filtered(counts).items())),
+        ("dropped", ", ".join(f"{count:,} {name}" for name, count in filtered(status).items())),
     ]
 
 

@@ -165,14 +165,14 @@ class FrontierBatch:
     :ivar pages: in the order of their changes.
     :ivar tokens: by bucket: where to read on in the changes of the cache.
     :ivar places: by name of a store: what it has, as it said.
-    :ivar counts: by crawl and name: added to the crawl's counters, such as links that a filter has dropped.
+    :ivar dropped: by crawl and filter: links that it has dropped, added to what it has dropped so far.
     :ivar traps: by pattern: added to its count.
     """
 
     pages: Sequence[ReadPage] = ()
     tokens: Mapping[int, str] = attrs.field(factory=dict)
     places: Mapping[str, str] = attrs.field(factory=dict)
-    counts: Mapping[tuple[int, str], int] = attrs.field(factory=dict)
+    dropped: Mapping[tuple[int, str], int] = attrs.field(factory=dict)
     traps: Mapping[Trap, int] = attrs.field(factory=dict)
 
 
@@ -320,13 +320,14 @@ class CrawlStatus:
 
     :ivar counts: by name.  URLs: ``known``, ``waiting`` (of these ``held``: their hosts are parked or excluded),
         ``told`` (for the first time), ``rechecks`` (told again), ``cached``, ``failed``, ``gone``, ``refused``.
-        ``hosts``, ``parked`` (hosts).  What was read: ``pages``, ``links`` (that passed the filters); what limits
-        have dropped: ``urls-max``, ``hosts-max``, ``domain-hosts-max``.  And those of the spiders
-        (:attr:`FrontierBatch.counts`).
+        ``hosts``, ``parked`` (hosts).  What was read: ``pages``, ``links`` (that passed the filters).
+    :ivar dropped: links, by the filter that has dropped them, and by limit: ``urls-max``, ``hosts-max``,
+        ``domain-hosts-max``.
     """
 
     crawl: Crawl
     counts: Mapping[str, int]
+    dropped: Mapping[str, int] = attrs.field(factory=dict)
 
     @property
     def is_done(self) -> bool:

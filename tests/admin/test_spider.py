@@ -72,7 +72,7 @@ def test_the_life_of_a_crawl(lcc: Lcc, monkeypatch: Any) -> None:
             "revisit_seconds": 86400,
         }
         assert "there is a crawl docs already" in lcc.admin(*ADD, code=1).stderr
-        running.read(SITE, SITE + "a", SITE + "b", counts={(1, "scope"): 7})
+        running.read(SITE, SITE + "a", SITE + "b", dropped={(1, "scope"): 7})
         shown = lcc.admin("spider", "show", "docs").stdout
         assert "crawl:      docs (active)" in shown and "limits:     depth 3" in shown and "7 scope" in shown
         assert lcc.admin("spider", "start", "docs", SITE + "c").stdout == "crawl docs: 1 more to start from\n"

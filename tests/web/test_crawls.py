@@ -39,7 +39,7 @@ def crawled(watch: Watch) -> tuple[DirectDatabase, FrontierStore]:
     result_of(frontier.carry_out(order, [start], now))
     links = [found_url(f"{ROOT}{number}", f"{ROOT}{number}") for number in range(5)]
     page = ReadPage(1, start, 1, "00" * 16, links)
-    batch = FrontierBatch([page], counts={(1, "robots"): 3}, traps={Trap(1, ROOT, b"key"): 7})
+    batch = FrontierBatch([page], dropped={(1, "robots"): 3}, traps={Trap(1, ROOT, b"key"): 7})
     result_of(frontier.commit(batch, now))
     return database, frontier
 

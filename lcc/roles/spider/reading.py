@@ -52,7 +52,7 @@ class Chosen:
 class _Sums:
     """What is added to the frontier's counts."""
 
-    counts: Counter[tuple[int, str]] = attrs.field(factory=Counter)
+    dropped: Counter[tuple[int, str]] = attrs.field(factory=Counter)
     traps: Counter[Trap] = attrs.field(factory=Counter)
 
 
@@ -109,7 +109,7 @@ class Reading:
             pages += await self._follow(rules, [(each, chosen.pages[each.at], links[each.at]) for each in mine], sums)
         self._counters.read += len(pages)
         self._counters.unread += sum(each.failed for each in links)
-        return FrontierBatch(pages, tokens, places, sums.counts, sums.traps)
+        return FrontierBatch(pages, tokens, places, sums.dropped, sums.traps)
 
     async def _follow(
         self, rules: CrawlRules, mine: Sequence[tuple[_Mine, Page, PageLinks]], sums: _Sums
@@ -187,7 +187,7 @@ class Reading:
 
     def _drop(self, rules: CrawlRules, name: str, sums: _Sums) -> None:
         self._counters.dropped[name] += 1
-        sums.counts[rules.crawl.id, name] += 1
+        sums.dropped[rules.crawl.id, name] += 1
 
     async def _known(self, rules: CrawlRules, keys: Collection[bytes]) -> dict[bytes, KnownUrl]:
         return await self._frontier.known(rules.crawl.id, keys) if keys else {}

@@ -31,9 +31,9 @@ def commit_batch(write: FrontierWrite, batch: FrontierBatch) -> None:
         crawl = write.crawls.get(number)
         if crawl is not None and crawl.state is not CrawlState.REMOVING:
             _Pages(write, crawl).commit(pages)
-    for (number, name), count in batch.counts.items():
+    for (number, name), count in batch.dropped.items():
         if number in write.crawls:
-            write.count(number, name, count)
+            write.drop(number, name, count)
     _count_traps(write, batch)
     for bucket, token in sorted(batch.tokens.items()):
         sql = "UPDATE spclaim SET token = ? WHERE bucket = ? AND run = ?"
@@ -209,7 +209,7 @@ class _Pages:
     def _add(self, url: FoundUrl, depth: int, parent: bytes, cash: int) -> Url | None:
         """A new row, that waits; None: a limit is reached."""
         if self._crawl.settings.urls_max and not self._room:
-            self._write.count(self._crawl.id, "urls-max", 1)
+            self._write.drop(self._crawl.id, "urls-max", 1)
             return None
         host = self._hosts[url.root] if url.root in self._hosts else self._add_host(url.root)
         if host is None:
@@ -235,7 +235,7 @@ class _Pages:
         hosts = write.total(crawl.id, "hosts") if crawl.settings.hosts_max else 0
         full = write.rules.is_full(hosts, crawl.settings, self._domains[domain])
         if full:
-            write.count(crawl.id, full, 1)
+            write.drop(crawl.id, full, 1)
             self._hosts[root] = None
             return None
         excluded = int(name in crawl.excluded)

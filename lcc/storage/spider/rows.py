@@ -29,6 +29,8 @@ HOSTS = Table(
         *("failures", "parked_time", "parkings", "code", "due_time", "ready_time", "ask_time"),
     ),
 )
+DROPPED = "dropped:"
+"""Begins the names of the counters of filters and limits: a filter may be called as another counter is."""
 STATES = tuple(state.name.lower() for state in UrlState)
 """Names of the counters of URLs, by their state."""
 

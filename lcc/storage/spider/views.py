@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from lcc.model.crawls import CrawlStatus, HostRow, KnownUrl
 from lcc.storage.database.transactions import Txn
-from lcc.storage.spider.rows import HOSTS, URLS, crawls, host_row, known_url
+from lcc.storage.spider.rows import DROPPED, HOSTS, URLS, crawls, host_row, known_url
 
 PAGE_ROWS = 1000
 PATH_MAX = 1000
@@ -16,9 +16,11 @@ PATH_MAX = 1000
 def crawl_statuses(txn: Txn) -> list[CrawlStatus]:
     """All crawls, in order of their names."""
     counts: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    dropped: defaultdict[int, dict[str, int]] = defaultdict(dict)
     for crawl, name, value in txn.query("SELECT crawl, name, SUM(value) FROM spcount GROUP BY crawl, name"):
-        counts[crawl][name] = int(value)
-    found = [CrawlStatus(crawl, counts[crawl.id]) for crawl in crawls(txn)]
+        by_name = dropped if name.startswith(DROPPED) else counts
+        by_name[crawl][name.removeprefix(DROPPED)] = int(value)
+    found = [CrawlStatus(crawl, counts[crawl.id], dropped[crawl.id]) for crawl in crawls(txn)]
     return sorted(found, key=lambda status: status.crawl.name)
 
 

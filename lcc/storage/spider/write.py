@@ -10,7 +10,7 @@ from lcc.errors import Busy
 from lcc.interfaces import IFrontierRules
 from lcc.model.crawls import Crawl
 from lcc.storage.database.transactions import Txn
-from lcc.storage.spider.rows import HOSTS, STATES, Host, crawls
+from lcc.storage.spider.rows import DROPPED, HOSTS, STATES, Host, crawls
 
 HOUR_SECONDS = 3600
 HELD = "held"
@@ -73,6 +73,10 @@ class FrontierWrite:
     def count(self, crawl: int, name: str, number: int) -> None:
         """Add to a counter of a crawl."""
         self._counts[crawl, name] += number
+
+    def drop(self, crawl: int, name: str, number: int) -> None:
+        """Add to the links that a filter or a limit has dropped."""
+        self.count(crawl, f"{DROPPED}{name}", number)
 
     def total(self, crawl: int, name: str) -> int:
         """A counter of a crawl: what all spiders have counted, and this transaction."""

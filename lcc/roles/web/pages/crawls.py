@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from lcc.model.crawls import CrawlStatus, HostRow, UrlState
+from lcc.model.crawls import CrawlStatus, HostRow
 from lcc.roles.web.pages.base import Front
 from lcc.roles.web.pages.orders import OrderingPage, Told, told
 from lcc.storage.database.transactions import Txn
@@ -21,10 +21,6 @@ RATE_SECONDS = 5.0
 """Between two readings of a rate, at least."""
 CRAWL_ORDERS = {"pause": CRAWL_PAUSE, "resume": CRAWL_RESUME}
 """What a form says in its field ``do``, and the order that it is."""
-_URLS = frozenset(
-    {state.name.lower() for state in UrlState} | {"known", "held", "rechecks", "hosts", "parked", "pages", "links"}
-)
-"""Counters that are no filter's."""
 
 
 class _CrawlPage(OrderingPage):
@@ -69,7 +65,7 @@ class _Seen:
     @property
     def dropped(self) -> list[tuple[str, int]]:
         """Links that were not followed, by what dropped them."""
-        found = [(name, count) for name, count in self.status.counts.items() if name not in _URLS and count]
+        found = [(name, count) for name, count in self.status.dropped.items() if count]
         return sorted(found, key=lambda pair: -pair[1])
 
 
