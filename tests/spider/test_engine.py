@@ -169,12 +169,12 @@ def test_errors_and_what_is_refused(worlds: Worlds) -> None:
     world.add("all", start, restrict_to=SCOPE)
     world.advance(400)
     counts = world.status("all").counts
-    assert {name: counts.get(name) for name in ("cached", "gone", "refused", "robots")} == {
+    assert {name: counts.get(name) for name in ("cached", "gone", "refused")} == {
         "cached": 1,
         "gone": 1,
         "refused": 2,
-        "robots": 1,
     }
+    assert world.status("all").dropped["robots"] == 1
     assert counts.get("failed", 0) + counts.get("waiting", 0) + counts["told"] == 1, "500 is tried again"
     assert f"{start}robots" not in world.lcc.fetched
 
@@ -197,6 +197,20 @@ def test_a_crawl_that_completes_a_provider(worlds: Worlds) -> None:
     world.settle("all")
     assert sorted(world.lcc.fetched) == sorted(f"{root}linked{number}" for number in range(9))
     assert world.lcc.providers.keys() == {root}, "no other host is watched"
+
+
+def test_a_provider_is_completed_while_nothing_changes(worlds: Worlds) -> None:
+    root = ROOTS[0]
+    world = worlds({f"{root}told": b"<a href=/linked>x</a>", f"{root}linked": b"<p>"})
+    world.lcc.providers[root] = 7
+    world.lcc.put(7, f"{root}told", b"<a href=/linked>x</a>")
+    world.start()
+    world.add("another", ROOTS[1], restrict_to=ROOTS[1])
+    world.settle("another")
+    world.advance(5)  # it waits for the next change of the cache
+    world.add("all", pid=7, roots=(root,))
+    world.advance(3)
+    assert world.status("all").counts["known"] == 2
 
 
 def test_trouble_is_told_and_passes(worlds: Worlds) -> None:

@@ -187,9 +187,10 @@ class Spider:
         self._claiming = self._loop("claim the frontier", self._claim)
         self._managing = self._loop("carry out orders", self._manage)
         self._following = self._loop("read pages", self._follow)
+        self._catching_up = self._loop("read what providers have", self._catch_up)
         self._telling = self._loop("tell URLs", self._tell)
         self._asking = self._loop("ask what became of URLs", self._ask)
-        self._loops = (self._managing, self._following, self._telling, self._asking)
+        self._loops = (self._managing, self._following, self._catching_up, self._telling, self._asking)
         self._ticking = LoopingCall(self._tick)
         self._ticking.clock = clock
 
@@ -279,12 +280,14 @@ class Spider:
     async def _follow(self) -> None:
         if not self.shares.tokens or not self.crawls.any:
             return
-        await self._catch_up()
         await self.follower.follow()
         self._following.wake()
 
     async def _catch_up(self) -> None:
-        """Read what the cache has of the providers whose crawls complete them: one spider does, once."""
+        """Read what the cache has of the providers whose crawls complete them: one spider does, once.
+
+        In a loop of its own: the follower may be waiting for the next change of the cache.
+        """
         for rules in self.crawls.reading():
             crawl = rules.crawl
             if not crawl.settings.pid or crawl.id in self._caught_up or crawl.id % BUCKETS not in self.shares.tokens:
@@ -292,7 +295,7 @@ class Spider:
             if await self.follower.read_provider(rules):
                 self._caught_up.add(crawl.id)
             else:
-                self._following.wake()
+                self._catching_up.wake()
 
     async def _tell(self) -> None:
         if self.paused_since is None:
@@ -312,11 +315,12 @@ class Spider:
 
     def _crawls_changed(self) -> None:
         self._following.wake()
+        self._catching_up.wake()
         self._telling.wake()
 
     def _giving_hosts(self) -> None:
         """Buckets are given away: nothing that is being read or told is of this spider any longer."""
-        for loop in (self._following, self._telling, self._asking):
+        for loop in (self._following, self._catching_up, self._telling, self._asking):
             loop.stop()
             loop.start()
 
