@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import attrs
@@ -226,7 +227,8 @@ class Claim:
         1970); 0: none ever did.
     :ivar saved_lease: how long its orders may be out, as it said, in seconds; 0: it did not.
     :ivar timeline: name of the timeline that begins with it (:mod:`lcc.storage.database.timeline`).
-    :ivar timelines: names of those before that the database has come from, as far as they are known.
+    :ivar timelines: those before that the database has come from, as far as they are known: name -> highest
+        generation of a row; orders of higher ones are lost.
     """
 
     run: int
@@ -234,7 +236,7 @@ class Claim:
     saved_time: int = 0
     saved_lease: float = 0.0
     timeline: str = ""
-    timelines: frozenset[str] = frozenset()
+    timelines: Mapping[str, int] = attrs.field(factory=dict)
 
 
 class QueuedState(NamedTuple):

@@ -7,6 +7,8 @@ from lcc.storage.database.timeline import current_timeline, known_upto
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 
+_GENERATIONS = "SELECT generation FROM qdb"
+
 
 def upto(queue: Queue, timeline: str) -> int | None:
     return queue.database.now(known_upto, timeline)
@@ -38,12 +40,25 @@ def test_a_claim_names_its_timeline_and_those_that_are_not_lost(queue: Queue) ->
     claims = [result_of(queue.store.claim(when)) for when in (1, 2, 3)]
     names = [claim.timeline for claim in claims]
     assert len(set(names)) == 3
-    assert claims[2].timelines - claims[0].timelines == set(names[:2])
+    assert claims[2].timelines.keys() - claims[0].timelines.keys() == set(names[:2])
     epoch = claims[2].database_epoch
     assert queue.database.now(current_timeline) == f"{epoch}-{names[2]}"
     result_of(queue.store.begin_epoch(epoch, "other", 0))
     after = result_of(queue.store.claim(4))
-    assert after.timelines == {names[2]}, "before that, a loss was noticed"
+    assert after.timelines.keys() == {names[2]}, "before that, a loss was noticed"
+
+
+def test_a_claim_says_up_to_which_generation_orders_of_a_timeline_are_not_lost(queue: Queue) -> None:
+    """A timeline that was current when the backup was made is known when it is put back; what it did since is not."""
+    first = result_of(queue.store.claim(1))
+    queue.send(1, notice("a"))
+    second = result_of(queue.store.claim(2))
+    queue.send(2, notice("b"))
+    third = result_of(queue.store.claim(3))
+    queue.send(3, notice("c"))
+    (a, b, c) = sorted(generation for (generation,) in queue.database.now(lambda txn: txn.query(_GENERATIONS)))
+    assert a <= third.timelines[first.timeline] < b <= third.timelines[second.timeline] < c
+    assert second.timelines[first.timeline] == third.timelines[first.timeline]
 
 
 def test_what_was_seen_before_there_were_timelines_is_known(queue: Queue) -> None:

@@ -213,7 +213,7 @@ class QmEngine:
         self.scheduler.load(waiting, withhold=bool(self.leases.awaited))
         self.started = True
         self.dispatcher.enable(claim.timeline, self.leases.longest_seconds)
-        self.recorder.enable({claim.timeline, *claim.timelines})
+        self.recorder.enable(claim.timeline, claim.timelines)
         self.deleter.enable()
         for absorber in self.absorbers:
             absorber.enable()

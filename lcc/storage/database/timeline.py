@@ -8,6 +8,8 @@ manager runs: the next one continues under a name that the lost changes do not h
 For each timeline that was continued ``meta`` keeps the number of the last change that was made in it (a row for each
 start of a queue manager, until a loss is noticed).  So whoever comes with a timeline and a number has seen something
 that is lost, if the database does not know that timeline, or went on to another one before that number.
+
+The number of the last batch is kept, too: an order of a later batch of that timeline was given out after the backup.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from lcc.storage.database.transactions import Txn
 
 _CURRENT = "timeline"
 _UPTO = "timeline_upto."
+_BATCH = "timeline_batch."
 _NAME_BITS = 64
 
 
@@ -43,25 +46,28 @@ def known_upto(txn: Txn, timeline: str) -> int | None:
     return None if upto is None else int(upto)
 
 
-def former_timelines(txn: Txn) -> frozenset[str]:
-    """Names of those that were continued, since a loss was noticed last."""
-    names = [name for (name,) in txn.query("SELECT name FROM meta")]
-    return frozenset(name.removeprefix(_UPTO) for name in names if name.startswith(_UPTO))
+def former_timelines(txn: Txn) -> dict[str, int]:
+    """Those that were continued, since a loss was noticed last: name -> number of the last batch.  An older program
+    has noted none: they are left out."""
+    rows = [(name, value) for name, value in txn.query("SELECT name, value FROM meta") if name.startswith(_BATCH)]
+    return {name.removeprefix(_BATCH): int(value) for name, value in rows}
 
 
 def continue_timeline(txn: Txn) -> str:
     """Begin another timeline behind the current one; returns its name."""
     # Locked, for what was read before a lock was waited for may be older than what its holder has committed.
-    change = int(txn.value(f"SELECT value FROM counters WHERE name = 'change'{txn.for_update}", (), 0))
+    numbers = dict(txn.query(f"SELECT name, value FROM counters WHERE name IN ('batch', 'change'){txn.for_update}"))
     _, name = _parts(txn, txn.for_update)
     continued = f"{txn.random_bits(_NAME_BITS):016x}"
-    txn.upsert("meta", ("name", "value"), [(_UPTO + name, str(change)), (_CURRENT, continued)], ("name",))
+    noted = [(_UPTO + name, str(numbers.get("change", 0))), (_BATCH + name, str(numbers.get("batch", 0)))]
+    txn.upsert("meta", ("name", "value"), [*noted, (_CURRENT, continued)], ("name",))
     return continued
 
 
 def forget_timelines(txn: Txn) -> None:
     """The epoch ends: all but the current one are of no use any longer."""
-    txn.execute_in("DELETE FROM meta WHERE name IN ({in})", [_UPTO + name for name in former_timelines(txn)])
+    names = [name for (name,) in txn.query("SELECT name FROM meta") if name.startswith((_UPTO, _BATCH))]
+    txn.execute_in("DELETE FROM meta WHERE name IN ({in})", names)
 
 
 def _parts(txn: Txn, lock: str = "") -> tuple[str, str]:

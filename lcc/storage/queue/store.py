@@ -61,7 +61,7 @@ from lcc.storage.queue.saved_state import save_state, saved_time_and_lease
 from lcc.storage.queue.sweep import complete_full_set
 from lcc.storage.queue.time_slots import Opened, delays, open_slot, save_delays, save_slots_opened, slots_opened
 from lcc.storage.queue.waiting_retries import open_retries
-from lcc.storage.queue.write_transaction import WriteTransaction, claim_run
+from lcc.storage.queue.write_transaction import WriteTransaction, claim_run, last_generation
 
 T = TypeVar("T")
 
@@ -96,7 +96,8 @@ class QueueStore(RepairStore):
         def claim(txn: Txn) -> Claim:
             run = claim_run(txn)
             name = continue_timeline(txn)
-            return Claim(run, database_epoch(txn), *saved_time_and_lease(txn), name, former_timelines(txn))
+            former = {each: last_generation(batch) for each, batch in former_timelines(txn).items()}
+            return Claim(run, database_epoch(txn), *saved_time_and_lease(txn), name, former)
 
         def claimed(result: Claim) -> Claim:
             self._run = result.run

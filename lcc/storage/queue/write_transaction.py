@@ -42,6 +42,11 @@ GENERATION_SHIFT = 16
 """A row's first generation is ``batch << 16``, so that a new row never has the generation of an old result."""
 
 
+def last_generation(batch: int) -> int:
+    """The highest one that a row may have after this batch."""
+    return (batch + 1 << GENERATION_SHIFT) - 1
+
+
 @attrs.define
 class Stats:
     """A row of ``pstats``."""
@@ -186,7 +191,7 @@ class WriteTransaction:
         :param source: mask of those whose word it is.  Errors that are not for the provider have numbers below 0.
         """
         if generation is None:
-            generation = (self._counters["batch"] + 1 << GENERATION_SHIFT) - 1
+            generation = last_generation(self._counters["batch"])
         stats = self.stats(pid)
         if source & _SITE:
             stats.errseq += 1

@@ -19,7 +19,7 @@ keeps its order, that is the last number of it in the batch.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -106,7 +106,8 @@ class Recorder(Part):
         self._recording = _Batch()
         self._rooms: list[Deferred[None]] = []
         self._enabled = False
-        self._timelines: Collection[str] = ()
+        self._timeline = ""
+        self._former: Mapping[str, int] = {}
 
     @property
     def waiting_count(self) -> int:
@@ -147,12 +148,13 @@ class Recorder(Part):
         if self._queue or self._removed or self._closed:
             self._job.begin(self._record_all())
 
-    def enable(self, timelines: Collection[str] = ()) -> None:
+    def enable(self, timeline: str = "", former: Mapping[str, int] | None = None) -> None:
         """The queue manager may write from now on.
 
-        :param timelines: of the database, in which orders may have gone out that are not lost.
+        :param timeline: of the database, which has begun with this queue manager.
+        :param former: those before, in which orders may have gone out that are not lost: name -> highest generation.
         """
-        self._timelines = timelines
+        self._timeline, self._former = timeline, former or {}
         self._enabled = True
         self.start()
 
@@ -218,10 +220,11 @@ class Recorder(Part):
 
     def _known(self, entry: Entry) -> Entry:
         """A result whose order is lost, as the database was put back since, becomes older than any: generations after
-        a second restore from one backup may be lower than those after the first."""
-        if not entry.timeline or entry.timeline in self._timelines or entry.result is None:
+        a second restore may be lower than those after the first."""
+        result, timeline = entry.result, entry.timeline
+        if result is None or timeline in ("", self._timeline) or result.generation <= self._former.get(timeline, -1):
             return entry
-        return entry._replace(result=entry.result._replace(generation=0))
+        return entry._replace(result=result._replace(generation=0))
 
     async def _record(self, batch: _Batch) -> None:
         results = [entry.result for entry in batch.entries if entry.result is not None]
