@@ -23,7 +23,7 @@ from lcc.roles.notifier import NotifierLink, NotifierRefused
 from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.timeline import Timeline
 
-from .sites import OriginProtocol, Page, Site, identity, told_of
+from .sites import OriginProtocol, Page, Site, identity
 
 ROLES = SCHEDULER, PUSH = ("scheduler", "push")
 POLLED = "polled.html"
@@ -278,7 +278,7 @@ class Notifier(Service):
             url = site.element(path)
             urls.append(url | {name: site.url(url[name]) for name in ("c", "f") if url.get(name)})
         told = SourcedSet(0, site.pid, Source.LISTED, tuple(urls), order)
-        self._tell(SCHEDULER, told, {path: told_of(site, path) for path in paths})
+        self._tell(SCHEDULER, told, {path: site.told_of(path) for path in paths})
 
     def _tell(
         self, role: str, told: SourcedSet, states: dict[str, Any], accepted: Callable[[], object] = lambda: None
@@ -308,5 +308,5 @@ class Notifier(Service):
                 site.untold_poll = site.untold_poll and state != site.polls
                 continue
             site.told_last[path] = max(site.told_last.get(path, 0.0), entry.began)
-            if state == told_of(site, path):
+            if state == site.told_of(path):
                 site.untold.pop(path, None)

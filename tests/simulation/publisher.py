@@ -17,12 +17,13 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 from zope.interface import implementer
 
+from lcc.model import Source
 from lcc.protocols.cp_uns import InitAccepted
 from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
 from lcc.testing.simulated.process import Process
 
 from .open_session import OpenSession
-from .sites import OriginProtocol, Place, Site, Telling, told_of
+from .sites import OriginProtocol, Place, Site, Telling
 
 SECOND_SHARE = 0.15
 """Of the sessions, those that have another one beside them."""
@@ -117,9 +118,9 @@ class Publisher(Service):
         if chance.random() < 0.1:
             elements.insert(chance.randint(0, len(elements)), {"c": "http://elsewhere.example/", "m": "text/html"})
         spoken = {} if site.spoken is None else site.spoken.to_tell(full)
-        elements += [{"c": path, "m": "text/html"} for path in spoken]
+        elements += [{"c": path, "m": "text/html"} for path, state in spoken.items() if state[0]]
         absent = {path for path in site.untold if path not in site.pages} if full else set()
-        states = {path: told_of(site, path) for path in paths}
+        states = {path: site.told_of(path) for path in paths}
         return Telling(full, states, elements, absent, site.timeline.now, dict(site.errors_shown), spoken)
 
     def _welcomed(self, message: InitAccepted, full: bool) -> None:
@@ -150,10 +151,11 @@ class Publisher(Service):
             site.wants_full = False
             site.mending = 0.0 if telling.began > site.mending else site.mending
         if site.spoken is not None:
-            site.spoken.was_told_by_provider(telling.spoken, telling.full)
+            for path, state in telling.spoken.items():
+                site.spoken.was_told(path, Source.TOLD, state)
         for path, state in telling.states.items():
             # What a second session was shown meanwhile may be younger than this set.
-            if state == told_of(site, path) and site.errors_shown.get(path) == telling.shown.get(path):
+            if state == site.told_of(path) and site.errors_shown.get(path) == telling.shown.get(path):
                 site.untold.pop(path, None)
         for path in telling.absent:
             if path not in site.pages and path not in site.broken:

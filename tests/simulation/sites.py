@@ -161,6 +161,8 @@ class Site:
         self.spoken: Any = None
         """Pages of it that others name, too (:class:`tests.simulation.spoken.Spoken`); None: there are none."""
         self._versions = 0
+        self._removals: dict[str, int] = {}
+        """Path -> how often it was removed."""
         for index in range(self.chance.randint(2, 9) * (PLAIN_PAGES if plain else 1)):
             self.change(f"p{index}.html")
         if self.chance.random() < 0.4:
@@ -224,7 +226,14 @@ class Site:
         if self.chance.random() < 0.5:
             self.leftovers[path] = page
         self.removed.append(path)
+        self._removals[path] = self._removals.get(path, 0) + 1
         self.untold[path] = True
+
+    def told_of(self, path: str) -> tuple[int, int]:
+        """Which state of this path is told now.  One that was left is never there again: a set that told it may be
+        accepted after one that told what it was meanwhile."""
+        page = self.pages.get(path)
+        return (0, self._removals.get(path, 0)) if page is None else page.told
 
     def live_a_little(self) -> None:
         """Something changes, as it does."""
@@ -279,12 +288,6 @@ class Site:
         if page is not None and self.chance.random() < 0.8:
             told |= {"md5": page.md5, "len": str(len(page.content)), "mtime": str(1_700_000_000 + page.version)}
         return told
-
-
-def told_of(site: Site, path: str) -> tuple[int, int]:
-    """Which state of this path is told now; (0, 0): there is nothing."""
-    page = site.pages.get(path)
-    return (0, 0) if page is None else page.told
 
 
 class OriginProtocol(Protocol):

@@ -6,6 +6,7 @@ What is true in the end is simple: a page is in the cache if one of its sources 
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -36,6 +37,8 @@ class Spoken:
         self._deleted: set[str] = set()
         self._orders: dict[str, int] = {}
         """Path -> the highest order number of what was told of it."""
+        self._turns: Counter[tuple[str, Source]] = Counter()
+        """How often a source has begun or stopped to name a path."""
         for path in self.named:
             self._change(path)
 
@@ -53,9 +56,11 @@ class Spoken:
         elif luck < 0.85 or self._is_told:
             source = self._chance.choice(sorted(named))
             named.discard(source)
+            self._turns[path, source] += 1
             self.untold[path, source] = None
         else:
             source = self._chance.choice(sorted(named))
+            self._turns.update((path, other) for other in named)
             named.clear()
             self._deleted.add(path)
             for other in self._sources:
@@ -67,6 +72,7 @@ class Spoken:
         if path in self._deleted:
             self._deleted.discard(path)
             self.untold.update({(path, other): None for other in self._sources})  # whether or not it was told
+        self._turns[path, source] += source not in named
         named.add(source)
         self.untold[path, source] = None
         if not self._is_told and self._chance.random() < 0.5:
@@ -85,9 +91,10 @@ class Spoken:
     # What a source says.
 
     def state(self, path: str, source: Source) -> Any:
-        """What it would say."""
+        """What it would say: whether it names the path, and the rest.  One that was left is never there again."""
         named = source in self.named[path]
-        return named, self._site.leftovers[path].version if named else path in self._deleted
+        says = self._site.leftovers[path].version if named else path in self._deleted
+        return named, says, self._turns[path, source]
 
     def told_by(self, source: Source) -> list[str]:
         """The pages of which it has something to say."""
@@ -125,14 +132,8 @@ class Spoken:
         return any(Source.TOLD not in self.named[path] for path in self.told_by(Source.TOLD))
 
     def to_tell(self, full: bool) -> dict[str, Any]:
-        """Path -> state, of what belongs into a set of the provider."""
+        """Path -> state, of what a set of the provider says: what it names; in a full one the others, too."""
         if not self._is_told:
             return {}
-        paths = self.named if full else self.told_by(Source.TOLD)
-        return {path: self.state(path, Source.TOLD) for path in paths if Source.TOLD in self.named[path]}
-
-    def was_told_by_provider(self, states: dict[str, Any], full: bool) -> None:
-        """A set of the provider was accepted that named these."""
-        for path in self.told_by(Source.TOLD) if self._is_told else ():
-            if (path in states) == (Source.TOLD in self.named[path]) and (full or path in states):
-                del self.untold[path, Source.TOLD]
+        states = {path: self.state(path, Source.TOLD) for path in (self.named if full else self.told_by(Source.TOLD))}
+        return {path: state for path, state in states.items() if full or state[0]}

@@ -1,0 +1,38 @@
+"""What the sites of the simulation remember of what they have told."""
+
+from __future__ import annotations
+
+import pytest
+
+from lcc.model import Source
+from lcc.testing.simulated.timeline import Timeline
+
+from .sites import Site
+from .spoken import Spoken
+
+
+def test_a_page_that_is_gone_once_more_is_told_once_more() -> None:
+    """The answer to the set that told of its first end may come after another set has told that it is back."""
+    site = Site(Timeline("1"), 1, "10.9.0.1")
+    states = [site.told_of("p0.html")]
+    for act in (site.remove, site.change, site.remove, site.change):
+        act("p0.html")
+        states.append(site.told_of("p0.html"))
+    assert len(set(states)) == len(states)
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_what_a_source_no_longer_says_it_never_says_again(is_told: bool) -> None:
+    timeline = Timeline("1")
+    spoken = Spoken(Site(timeline, 1, "10.9.0.1"), timeline.random("spoken"), is_told)
+    said: dict[tuple[str, Source], list[object]] = {}
+    for _ in range(300):
+        spoken.live_a_little()
+        for path in spoken.named:
+            for source in (Source.LISTED, Source.PUSHED):
+                states = said.setdefault((path, source), [])
+                state = spoken.state(path, source)
+                if not states or states[-1] != state:
+                    assert state not in states or not state[0], "said, then something else, then this again"
+                    states.append(state)
+    assert all(len(states) > 5 for states in said.values())
