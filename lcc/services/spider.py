@@ -127,7 +127,10 @@ def _crawl_port(config: Config, environment: Environment, database: Any) -> Port
     try:
         token = _first_line(config, environment, settings.listen_token_file)
     except OSError as error:
-        raise ConfigError([f"spider.listen_token_file: {settings.listen_token_file}: {error.strerror}"]) from None
+        path = config.under_home(settings.listen_token_file)
+        raise ConfigError(
+            [f"spider.listen_token_file: {path}: {error.strerror}; write a token of your own into its first line"]
+        ) from None
     site = build_site(database, settings, token, reactor, environment.now)
     return PortService(reactor, endpoint(config, "spider.listen"), site, "spider.listen")
 

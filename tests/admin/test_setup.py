@@ -164,6 +164,18 @@ def test_check_reports_every_fault_at_once(tmp_path: Path) -> None:
     assert len(output.splitlines()) == len(FAULTS)
 
 
+def test_check_tells_what_the_spider_lacks(lcc: Lcc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lcc.spider.stores.warc.find_spec", lambda name: None)
+    with lcc.config_path.open("a") as file:
+        file.write('[spider]\nlisten = "tcp:9350:interface=127.0.0.1"\nstores = ["warc"]\n')
+    notes = lcc.admin("check").stdout
+    token = lcc.config_path.parent / "home" / "spider-http-token"
+    assert f"spider.listen_token_file: there is no {token}" in notes
+    assert "the store warc needs warcio and surt, not installed here" in notes
+    token.write_text("0123456789abcdef\n")
+    assert "listen_token_file" not in lcc.admin("check").stdout
+
+
 MORE_FAULTY = """
 [database]
 url = "sqlite:"

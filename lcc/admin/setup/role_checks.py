@@ -1,4 +1,5 @@
-"""What roles would lack that run here: sockets that nobody listens on, workers that the manager does not run.
+"""What roles would lack that run here: sockets that nobody listens on, workers that the manager does not run, what
+the spider needs.
 
 Notes rather than faults: a configuration may be of some of the roles only.
 """
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterator
 
 from lcc.config import Config, unix_socket_path
+from lcc.spider.stores.warc import missing_packages
 from lcc.transport.wires import WIRES, wire_of
 from lcc.workers.executables import all_executables, barred_at, hint
 
@@ -90,3 +92,16 @@ def workers_not_run(config: Config) -> Iterator[str]:
                 continue  # in another folder
             if barred:
                 yield f"manager.workers: {file}: {hint(barred)}"
+
+
+def spider_lacks(config: Config) -> Iterator[str]:
+    """The token of the spider's HTTP interface, and what its stores need."""
+    settings = config.spider
+    token = config.under_home(settings.listen_token_file)
+    if settings.listen and not token.is_file():
+        yield f"spider.listen_token_file: there is no {token}, and lcc-spider does not start: write a token into it"
+    if "warc" in settings.stores and (missing := missing_packages()):
+        yield (
+            f"spider.stores: the store warc needs {' and '.join(missing)}, not installed here: no page is read"
+            " (pip install 'lcc[warc]')"
+        )

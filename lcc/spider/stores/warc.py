@@ -99,6 +99,11 @@ class _OpenWarc:
         return self._folder / f"{name.removesuffix(_ENDING)}.cdxj"
 
 
+def missing_packages() -> list[str]:
+    """What the store needs and is not installed."""
+    return [name for name in ("warcio", "surt") if find_spec(name) is None]
+
+
 @implementer(IPlugin, IPageStore)
 class WarcStore:
     """Pages as they were fetched."""
@@ -112,7 +117,7 @@ class WarcStore:
 
         :raises ConfigError: warcio or surt is not installed.
         """
-        missing = [name for name in ("warcio", "surt") if find_spec(name) is None]
+        missing = missing_packages()
         if missing:
             raise ConfigError([f"the store warc needs {' and '.join(missing)}.  Next: install lcc[warc]"])
         return _OpenWarc(folder, place, disk, settings)
