@@ -113,32 +113,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lcc-admin feed suspend": (("lcc-admin feed suspend 1", "stop reading it"),),
     "lcc-admin feed resume": (("lcc-admin feed resume 1", "read it again"),),
     "lcc-admin feed remove": (("lcc-admin feed remove 2", "its items are forgotten after a time"),),
-    "lcc-admin sitemap": (("lcc-admin sitemap list", "list all sitemaps"),),
-    "lcc-admin sitemap add": (
-        ("lcc-admin sitemap add http://www.example.org/sitemap.xml --every 3600", "read it once an hour"),
-        ("lcc-admin sitemap add --site http://www.example.org/", "those that its robots.txt names"),
-    ),
-    "lcc-admin sitemap list": (("lcc-admin sitemap list --json", "for programs"),),
-    "lcc-admin sitemap show": (("lcc-admin sitemap show http://www.example.org/sitemap.xml", "how much it lists"),),
-    "lcc-admin sitemap why": (
-        ("lcc-admin sitemap why http://www.example.org/sitemap.xml", "what it waits for, and what is held"),
-    ),
-    "lcc-admin sitemap set": (
-        ("lcc-admin sitemap set http://www.example.org/sitemap.xml --every 86400", "read it once a day"),
-    ),
-    "lcc-admin sitemap confirm": (
-        ("lcc-admin sitemap confirm http://www.example.org/sitemap.xml", "what it lists no longer is deleted"),
-    ),
-    "lcc-admin sitemap poll": (
-        ("lcc-admin sitemap poll http://www.example.org/sitemap.xml", "look now whether it has changed"),
-    ),
-    "lcc-admin sitemap suspend": (
-        ("lcc-admin sitemap suspend http://www.example.org/sitemap.xml", "read it no longer; its pages stay"),
-    ),
-    "lcc-admin sitemap resume": (("lcc-admin sitemap resume http://www.example.org/sitemap.xml", "read it again"),),
-    "lcc-admin sitemap remove": (
-        ("lcc-admin sitemap remove http://www.example.org/sitemap.xml", "what nobody else names is deleted"),
-    ),
     "lcc-admin spider": (("lcc-admin spider list", "list all crawls"),),
     "lcc-admin spider add": (
         (
@@ -186,6 +160,32 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lcc-admin task suspend": (("lcc-admin task suspend 3", "make no more jobs"),),
     "lcc-admin task resume": (("lcc-admin task resume 3", "as before"),),
     "lcc-admin task remove": (("lcc-admin task remove 5", "what runs of it is ended"),),
+    "lcc-admin sitemap": (("lcc-admin sitemap list", "list all sitemaps"),),
+    "lcc-admin sitemap add": (
+        ("lcc-admin sitemap add http://www.example.org/sitemap.xml --every 3600", "read it once an hour"),
+        ("lcc-admin sitemap add --site http://www.example.org/", "those that its robots.txt names"),
+    ),
+    "lcc-admin sitemap list": (("lcc-admin sitemap list --json", "for programs"),),
+    "lcc-admin sitemap show": (("lcc-admin sitemap show http://www.example.org/sitemap.xml", "how much it lists"),),
+    "lcc-admin sitemap why": (
+        ("lcc-admin sitemap why http://www.example.org/sitemap.xml", "what it waits for, and what is held"),
+    ),
+    "lcc-admin sitemap set": (
+        ("lcc-admin sitemap set http://www.example.org/sitemap.xml --every 86400", "read it once a day"),
+    ),
+    "lcc-admin sitemap confirm": (
+        ("lcc-admin sitemap confirm http://www.example.org/sitemap.xml", "what it lists no longer is deleted"),
+    ),
+    "lcc-admin sitemap poll": (
+        ("lcc-admin sitemap poll http://www.example.org/sitemap.xml", "look now whether it has changed"),
+    ),
+    "lcc-admin sitemap suspend": (
+        ("lcc-admin sitemap suspend http://www.example.org/sitemap.xml", "read it no longer; its pages stay"),
+    ),
+    "lcc-admin sitemap resume": (("lcc-admin sitemap resume http://www.example.org/sitemap.xml", "read it again"),),
+    "lcc-admin sitemap remove": (
+        ("lcc-admin sitemap remove http://www.example.org/sitemap.xml", "what nobody else names is deleted"),
+    ),
     "lcc-admin job": (("lcc-admin job list", "the latest jobs"),),
     "lcc-admin job add": (("lcc-admin job add --after 3600 -- fetch-weather --city Delft", "once, in an hour"),),
     "lcc-admin job list": (

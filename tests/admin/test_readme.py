@@ -41,7 +41,10 @@ OURS = frozenset(
 )
 EXPORTS = frozenset(export.commands)
 GROUPS = {
-    "lcc-admin": {"provider", "user", "certificates", "register", "web-user", "task", "job", "resource", "feed"}
+    "lcc-admin": {
+        *("provider", "user", "certificates", "register", "web-user"),
+        *("task", "job", "resource", "feed", "sitemap", "spider", "push"),
+    }
 }
 """Tools whose first argument is a command, and which of these are groups of commands."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from twisted.python.failure import Failure
 
-from lcc.client.cache import _Lines
+from lcc.client.ahead import Ahead
 from lcc.roles.bot.engine import Robot
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.notifier import NotifierLink
@@ -28,7 +28,7 @@ CUTS = 24 if LONG else 10
 stream_closed = Session.stream_closed
 link_lost = Forwarder.upstream_lost
 upstream_lost = BotMaster.upstream_lost
-next_line = _Lines.next
+next_line = Ahead.next
 
 
 def take_the_set_all_the_same(self: Session, reason: Failure) -> None:
@@ -62,7 +62,7 @@ def forget_what_was_sent(self: NotifierLink) -> None:
     """What was sent is not sent again."""
 
 
-async def take_a_cut_for_the_end(self: _Lines) -> bytes | None:
+async def take_a_cut_for_the_end(self: Ahead[bytes]) -> bytes | None:
     try:
         return await next_line(self)
     except HttpFailed:
@@ -75,7 +75,7 @@ PLANTED = [
     ("chain", "central", BotMaster, "upstream_lost", forget_results),
     ("chain", "botm", Robot, "upstream_lost", go_on_fetching),
     ("chain", "botm", Peer, "peer_finished", wait_for_more),
-    ("users over HTTP", "cu", _Lines, "next", take_a_cut_for_the_end),
+    ("users over HTTP", "cu", Ahead, "next", take_a_cut_for_the_end),
     ("notifier", WIRE, NotifierLink, "_begin_again", forget_what_was_sent),
 ]
 

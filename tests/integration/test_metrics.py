@@ -243,7 +243,7 @@ def assert_what_is_asked_for(port: int) -> None:
     """The port tells what it is there for, to those who mean it."""
     scrape = Scrape(port, OPENMETRICS)
     assert scrape.value("lcc_port_open", port="uns.listen") == 1
-    assert len(scrape.values("lcc_ready")) == 7 and set(scrape.values("lcc_ready")) == {1}
+    assert len(scrape.values("lcc_ready")) == 8 and set(scrape.values("lcc_ready")) == {1}
     for role in ("uns", "qm", "cu"):
         assert scrape.values("lcc_database_retries_total", role=role, reason="lost") == [0]
     assert ask(port, "/")[0] == 404 and b"/readyz" in ask(port, "/")[2]

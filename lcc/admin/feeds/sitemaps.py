@@ -76,7 +76,11 @@ def _named_by_robots(admin: Admin, site: str, private: bool) -> list[str]:
     account = fetched_once(admin.config.bot, FetchOrder(0, url, private=private), root, kept)
     error = account.error
     if error is not None and not 400 <= error.code < 500:
-        then = "add --allow-private, if it is on your own network" if not private else f"lcc-admin fetch {url}"
+        then = (
+            "add --allow-private, if it is on your own network"
+            if not private
+            else f"lcc-admin fetch {shell_word(url)}"
+        )
         raise Failed(f"{url}: {error.code} {error.entry.name}: {error.text}", then)
     text = kept.getvalue()[:_ROBOTS_BYTES].decode("utf-8-sig", "replace") if error is None else ""
     found = []
@@ -239,11 +243,11 @@ def _say(record: dict[str, Any], now: int) -> Iterator[str]:
         yield f"  {number(record['left_out'], 'URL')} left out: of other hosts, or no URLs"
     if record["held"]:
         yield f"  {number(record['held'], 'URL')} listed no longer, too many at once: their deletion is HELD"
-        yield f"  Next: lcc-admin sitemap confirm {record['id']}, if the site means it"
+        yield f"  Next: lcc-admin sitemap confirm {shell_word(str(record['id']))}, if the site means it"
     elif record["gone"]:
         yield f"  {number(record['gone'], 'URL')} listed no longer: retracted once all its documents were polled"
     for task in record["failing"]:
-        yield f"  document {task} fails: lcc-admin sitemap why {task}"
+        yield f"  document {task} fails: lcc-admin sitemap why {shell_word(str(task))}"
     yield "its document:"
     for line in say(record["page"]):
         yield f"  {line}"
