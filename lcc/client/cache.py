@@ -39,8 +39,8 @@ from lcc.client.blocking import (
     reply_error,
 )
 from lcc.client.packages import PageStream
-from lcc.client.questions import URLS_MAX, robots_body, site_robots, states_body, url_state
-from lcc.model.states import AskedUrl, SiteRobots, UrlState
+from lcc.client.questions import URLS_MAX, answered_url, robots_body, site_robots, states_body
+from lcc.model.states import AnsweredUrl, AskedUrl, SiteRobots
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.transport.http_client import Answer, HttpClient, HttpFailed
 
@@ -237,20 +237,20 @@ class CacheClient:
         changes: dict[str, Field] = {} if since is None else {"since": since, "wait": wait}
         return PageStream(await self._get("/package", {"kind": "tar", **changes, **fields}), content_bytes_max)
 
-    async def states(self, urls: Sequence[AskedUrl], notifier: str = "", epoch: str = "") -> list[UrlState]:
+    async def states(self, urls: Sequence[AskedUrl], notifier: str = "", epoch: str = "") -> list[AnsweredUrl]:
         """What became of URLs, in their order.
 
         :param notifier: role and name of the notifier whose sets tell them, as ``spider/main``.
         :param epoch: of its sets' numbers.
         """
         target = f"/states?{urlencode({'notifier': notifier, 'epoch': epoch})}" if notifier else "/states"
-        found: list[UrlState] = []
+        found: list[AnsweredUrl] = []
         for start in range(0, len(urls), URLS_MAX):
             asked = urls[start : start + URLS_MAX]
             rows = [row async for row in RowStream(await self._post(target, states_body(asked)))]
             if len(rows) != len(asked):
                 raise CacheError(NO_LCC)
-            found += map(url_state, asked, rows)
+            found += map(answered_url, asked, rows)
         return found
 
     async def robots(self, origins: Sequence[str]) -> list[SiteRobots]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lcc.client.blocking import NO_LCC, CacheError
-from lcc.model.states import AskedUrl, SiteRobots, UrlState
+from lcc.model.states import AnsweredUrl, AskedUrl, SiteRobots
 
 URLS_MAX = 10_000
 """URLs, or sites, of one request."""
@@ -28,14 +28,14 @@ def _lines(questions: Iterable[Mapping[str, Any]]) -> bytes:
     return "".join([f"{_encode(question)}\n" for question in questions]).encode("utf-8", "replace")
 
 
-def url_state(asked: AskedUrl, row: Mapping[str, Any]) -> UrlState:
+def answered_url(asked: AskedUrl, row: Mapping[str, Any]) -> AnsweredUrl:
     """A line of the answer.
 
     :raises CacheError: it is none.
     """
     try:
         error = row["error"] or {"code": 0, "text": "", "time": 0}
-        return UrlState(
+        return AnsweredUrl(
             asked.pid,
             asked.curl,
             row["state"],

@@ -30,7 +30,7 @@ class AskedUrl(NamedTuple):
     set_number: int = 0
 
 
-class UrlState(NamedTuple):
+class AnsweredUrl(NamedTuple):
     """What became of a URL: of its view that was fetched last, if it has several.
 
     :ivar state: one of those above.

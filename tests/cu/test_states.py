@@ -13,7 +13,7 @@ from twisted.internet.threads import deferToThread
 
 from lcc.client.blocking import CacheError, Refused
 from lcc.client.cache import CacheClient
-from lcc.model.states import AskedUrl, UrlState
+from lcc.model.states import AnsweredUrl, AskedUrl
 from lcc.roles.cu.web import line_questions
 from tests.support.cache import NOW, Cache, add_user
 from tests.support.databases import Backend
@@ -138,7 +138,7 @@ async def test_the_client(api: Api, cache: Cache, monkeypatch: pytest.MonkeyPatc
         (known,) = await users.states([AskedUrl(1, A)])
         assert known[:3] == (1, A, "cached") and known.md5 == f"{1:032x}" and known.fetched_time == NOW
         found = await users.states(asked, "spider/main", "e1")
-        assert found == [UrlState(1, f"{A}{n}", "arriving" if n else "unknown") for n in range(1200)]
+        assert found == [AnsweredUrl(1, f"{A}{n}", "arriving" if n else "unknown") for n in range(1200)]
         assert await users.states([]) == []
         with pytest.raises(Refused, match="no role and name"):
             await users.states(asked, "x", "y")

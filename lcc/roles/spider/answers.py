@@ -13,7 +13,7 @@ from lcc.client.cache import CacheClient
 from lcc.errors import GONE_STATUSES, code
 from lcc.interfaces import IFrontier
 from lcc.model.crawls import HostRef, KnownUrl, ReadyHost, Telling, ToldUrl, UrlAnswer, Verdict
-from lcc.model.states import CACHED, DELETED, UNKNOWN, AskedUrl, UrlState
+from lcc.model.states import CACHED, DELETED, UNKNOWN, AnsweredUrl, AskedUrl
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_rules import CrawlRules
 
@@ -145,7 +145,7 @@ class Answers:
             self._unread(unread)
 
 
-def _verdict(state: UrlState, row: KnownUrl | None) -> Verdict | None:
+def _verdict(state: AnsweredUrl, row: KnownUrl | None) -> Verdict | None:
     """What became of a URL; None: that is not known yet.
 
     :param row: what the frontier has of it, if it is cached.

@@ -173,7 +173,7 @@ class Follower:
             )
         except StartAgain as error:
             _log.warn(
-                "The changes of the cache since the last ones are not known: reading all again: {error}", error=error
+                "The changes since the saved token are no longer known; reading all pages again: {error}", error=error
             )
             return 1, BEGINNING
         finally:

@@ -19,7 +19,6 @@ import attrs
 
 from lcc.interfaces import ITaskRules
 from lcc.model.sitemaps import (
-    BUCKETS,
     INDEX_OPTION,
     SITE_URLS_MAX,
     bucket_text,
@@ -36,20 +35,8 @@ from lcc.storage.tasks.write import TaskWrite
 
 SITEMAP = "sitemap"
 _SITEMAPS = (
-    *(
-        "task",
-        "site",
-        "kind",
-        "urls",
-        "gone",
-        "held",
-        "left_out",
-        "pid",
-        "connorder",
-        "read_time",
-        "gone_time",
-        "confirmed",
-    ),
+    *("task", "site", "kind", "urls", "gone", "held", "left_out", "pid", "connorder", "read_time", "gone_time"),
+    "confirmed",
 )
 _URLS = ("task", "bucket", "listed", "gone")
 _RETRACTED_AT_ONCE = 20_000
@@ -115,8 +102,8 @@ def _check_site(txn: Txn, task: Task) -> None:
         raise ValueError(f"the documents of sitemap {site} list {urls:,} URLs: {SITE_URLS_MAX:,} are allowed")
 
 
-def _read(data: object) -> dict[str, str]:
-    return read_bucket(zlib.decompress(bytes(data)).decode()) if data else {}  # type: ignore[call-overload]
+def _read(data: bytes | None) -> dict[str, str]:
+    return read_bucket(zlib.decompress(data).decode()) if data else {}
 
 
 def _pack(urls: Mapping[str, str]) -> bytes:
@@ -149,14 +136,12 @@ def _drop_all(write: TaskWrite, task: int) -> None:
     """A document lists nothing any longer."""
     txn = write.txn
     gone_now = 0
-    for number in range(BUCKETS):
-        row = txn.one("SELECT listed, gone FROM sitemapurls WHERE task = ? AND bucket = ?", [task, number])
-        if row is None:
-            continue
-        gone = {**_read(row[1]), **_read(row[0])}
+    rows = []
+    for number, listed, was_gone in txn.query("SELECT bucket, listed, gone FROM sitemapurls WHERE task = ?", [task]):
+        gone = {**_read(was_gone), **_read(listed)}
         gone_now += len(gone)
-        sql = "UPDATE sitemapurls SET listed = ?, gone = ? WHERE task = ? AND bucket = ?"
-        txn.execute(sql, [b"", _pack(gone), task, number])
+        rows.append((task, number, b"", _pack(gone)))
+    txn.upsert("sitemapurls", _URLS, rows, ["task", "bucket"], ["listed", "gone"])
     txn.execute("UPDATE sitemaps SET urls = 0, gone = ? WHERE task = ?", [gone_now, task])
     txn.execute("UPDATE sitemaps SET gone_time = ? WHERE task = ? AND gone > 0 AND gone_time = 0", [write.now, task])
 

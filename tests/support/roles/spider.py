@@ -25,7 +25,7 @@ from lcc.model.cache import CachedUrl
 from lcc.model.crawls import BUCKETS, Crawl, CrawlSettings, CrawlStatus, bucket_of
 from lcc.model.links import ExtractionLimits, Page, PageLinks, StoreSettings
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
-from lcc.model.states import AskedUrl, SiteRobots, UrlState
+from lcc.model.states import AnsweredUrl, AskedUrl, SiteRobots
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.spider.engine import Spider
 from lcc.roles.spider.extraction import ExtractionPool
@@ -194,7 +194,7 @@ class Lcc:
         upto = chosen[limit - 1].change if len(chosen) > limit else self._change
         return _Stream([row.page for row in chosen[:limit]], f"{self.timeline}.{upto}")
 
-    async def states(self, urls: Sequence[AskedUrl], notifier: str = "", epoch: str = "") -> list[UrlState]:
+    async def states(self, urls: Sequence[AskedUrl], notifier: str = "", epoch: str = "") -> list[AnsweredUrl]:
         self._answer()
         self.asked += urls
         return [self._state(url) for url in urls]
@@ -206,17 +206,17 @@ class Lcc:
             for each in origins
         ]
 
-    def _state(self, asked: AskedUrl) -> UrlState:
+    def _state(self, asked: AskedUrl) -> AnsweredUrl:
         key = url_key(asked.pid, asked.curl, "")
         if asked.set_number and asked.set_number not in self.set_numbers:
-            return UrlState(asked.pid, asked.curl, "arriving")
+            return AnsweredUrl(asked.pid, asked.curl, "arriving")
         row = self._rows.get(key)
         queued = any(url == asked.curl for _, url, _ in self._queue)
         fault = self._found.get(asked.curl, 0)
         if row is None:
-            return UrlState(asked.pid, asked.curl, "queued" if queued else "unknown", code=fault)
+            return AnsweredUrl(asked.pid, asked.curl, "queued" if queued else "unknown", code=fault)
         state = "queued" if queued else row.page.row.state
-        return UrlState(
+        return AnsweredUrl(
             *(asked.pid, asked.curl, state, key.hex(), row.page.row.mimetype, row.page.row.md5, row.change),
             code=fault,
         )

@@ -33,7 +33,7 @@ class UserRequest(BodyRequest):
     _counted_bytes = 0
 
     @property
-    def body_bytes_max(self) -> int:  # type: ignore[override]
+    def body_bytes_max(self) -> int:  # type: ignore[override]  # there it is a constant
         channel: Any = self.channel
         asks = channel is not None and channel._path.partition(b"?")[0] in PATHS
         return LINES_BYTES_MAX if asks else BODY_BYTES_MAX
