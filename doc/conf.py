@@ -45,6 +45,7 @@ pygments_dark_style = "monokai"
 
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {"IContentSink": "lcc.interfaces.IContentSink"}
 autodoc_class_signature = "mixed"
 autodoc_preserve_defaults = True
 add_module_names = False

@@ -10,7 +10,7 @@ from lcc.model.cache import CachedUrl
 class Page(NamedTuple):
     """A cached page with its content, or one that was deleted.
 
-    :ivar row: as content users see it: of its ``headers`` there are those of :data:`lcc.model.headers.OF_PAGES`;
+    :ivar row: as content users see it: of its ``headers`` there are those of ``lcc.model.headers.OF_PAGES``;
         ``change`` orders pages.
     :ivar content: as it is stored, at most so many bytes as the reader wanted.
     :ivar whole: False: there are more.
