@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from lcc.config import RsConfig
-from lcc.roles.rs.prover import BODY_BYTES_MAX, HEADER_BYTES_MAX
+from lcc.roles.proof_files import BODY_BYTES_MAX, HEADER_BYTES_MAX
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "doc" / "registration.md").read_text(encoding="utf-8")

@@ -295,11 +295,12 @@ def test_pages_walk_along_indexes(scheduled: Tasks) -> None:
         question(explaining)
         return explaining.plans
 
+    few = ("GROUP BY manager", "FROM sitemaps WHERE gone_time > 0")
     scheduled.add()
     for name, question in questions.items():
         for sql, step in scheduled.database.now(explained, question):
             walks = step.startswith("SCAN") and not step.startswith(
                 ("SCAN some", "SCAN managers", "SCAN schedulerfence")
             )
-            sorts = "TEMP B-TREE" in step and "GROUP BY manager" not in sql
+            sorts = "TEMP B-TREE" in step and not any(each in sql for each in few)
             assert not walks and not sorts, (name, sql, step)
