@@ -6,6 +6,7 @@ allows nothing for now: its hints wait (:mod:`lcc.storage.tasks.robots`).
 
 from __future__ import annotations
 
+from datetime import time
 from functools import lru_cache
 from math import inf
 
@@ -19,6 +20,8 @@ WILDCARDS_MAX = 2_000
 """With more ``*`` a robots.txt allows nothing.  Each is searched for in each URL while the scheduler writes
 nothing else: 30,000 would take 0.3 seconds for one of 4 kB."""
 _TOO_MANY = 429
+_HOUR_SECONDS = 3600
+_LAST_MINUTE = time(23, 59)
 
 
 def allow_for(status: int) -> str:
@@ -48,6 +51,34 @@ def crawl_delay_seconds(rules: str) -> float:
     if rate is not None and rate.requests > 0:
         asked.append(rate.seconds / rate.requests)
     return max([seconds for seconds in asked if 0 < seconds < inf], default=0.0)
+
+
+def visit_time(rules: str) -> str:
+    """The time of day (UTC) in which a robots.txt wants visits (Visit-time), as ``0600-0845``; empty: any."""
+    asked = _parsed(rules).visit_time(AGENT)
+    return "" if asked is None else f"{asked.start_time:%H%M}-{asked.end_time:%H%M}"
+
+
+def visit_hours(rules: str, slot_seconds: int = _HOUR_SECONDS) -> str:
+    """The slots that lie wholly within this time, as :func:`lcc.domain.hours.parse_hours` reads them; empty: all, or
+    none (no whole slot lies within, or slots are no hours): then it cannot be obeyed.
+
+    :param slot_seconds: length of a slot.
+    """
+    asked = _parsed(rules).visit_time(AGENT)
+    if asked is None or slot_seconds != _HOUR_SECONDS:
+        return ""
+    first = -(-_minutes(asked.start_time) // 60)
+    end = 24 if asked.end_time == _LAST_MINUTE else _minutes(asked.end_time) // 60
+    if asked.end_time < asked.start_time:
+        end += 24
+    if end <= first or end - first >= 24:
+        return ""
+    return f"{first % 24}-{end % 24 or 24}"
+
+
+def _minutes(at: time) -> int:
+    return at.hour * 60 + at.minute
 
 
 def sitemaps_named(rules: str) -> list[str]:

@@ -9,7 +9,7 @@ from zope.interface import implementer
 from lcc.domain.autoperiod import Poll, next_period, next_poll, polls_with, read_polls, write_polls
 from lcc.domain.deletions import is_mass_deletion
 from lcc.domain.due import JobRetries, due_by, first_due, next_due
-from lcc.domain.robots_rules import allow_for, crawl_delay_seconds, is_allowed
+from lcc.domain.robots_rules import allow_for, crawl_delay_seconds, is_allowed, visit_hours
 from lcc.interfaces import ITaskRules
 from lcc.model.tasks import When
 
@@ -19,11 +19,17 @@ class TaskRules:
     """See :class:`lcc.interfaces.ITaskRules`.
 
     :param mass_deletion_share, mass_deletion_floor: :func:`lcc.domain.deletions.is_mass_deletion`.
+    :param slot_seconds: length of a slot of hours.
     """
 
     def __init__(
-        self, retries: JobRetries | None = None, mass_deletion_share: float = 0.5, mass_deletion_floor: int = 100
+        self,
+        retries: JobRetries | None = None,
+        mass_deletion_share: float = 0.5,
+        mass_deletion_floor: int = 100,
+        slot_seconds: int = 3600,
     ) -> None:
+        self._slot_seconds = slot_seconds
         self._retries = retries or JobRetries()
         self._deletions = mass_deletion_share, mass_deletion_floor
 
@@ -41,6 +47,9 @@ class TaskRules:
 
     def robots_delay(self, rules: str) -> float:
         return crawl_delay_seconds(rules)
+
+    def robots_hours(self, rules: str) -> str:
+        return visit_hours(rules, self._slot_seconds)
 
     def robots_in_place(self, status: int) -> str:
         return allow_for(status)

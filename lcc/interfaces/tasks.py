@@ -36,6 +36,10 @@ class ITaskRules(Interface):
         """The seconds between fetches that a robots.txt asks for
         (:func:`lcc.domain.robots_rules.crawl_delay_seconds`)."""
 
+    def robots_hours(rules: str) -> str:
+        """The hours, in UTC, in which a robots.txt wants visits; empty: any
+        (:func:`lcc.domain.robots_rules.visit_hours`)."""
+
     def robots_in_place(status: int) -> str:
         """What an error allows in place of robots.txt (:func:`lcc.domain.robots_rules.allow_for`)."""
 

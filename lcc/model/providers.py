@@ -35,6 +35,7 @@ class Provider:
     :ivar contact: mail address of who answers for it; empty: not known.
     :ivar interval_seconds: from the start of one fetch to the start of the next, at least; None: without limit.
     :ivar interval_by: who has set it: ``operator``, ``robots.txt``; empty: nobody (of a watched one, ``[watched]``).
+    :ivar hours_by: who has set ``hours`` and ``timezone``, in the same words.
     :ivar watched: nobody has registered it: it has no password, and one root.
     """
 
@@ -55,6 +56,7 @@ class Provider:
     interval_seconds: float | None = None
     watched: bool = False
     interval_by: str = ""
+    hours_by: str = ""
     former_roots: tuple[str, ...] = ()
 
 

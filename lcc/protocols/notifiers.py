@@ -87,6 +87,7 @@ class Watch(Flat):
     :ivar id: chosen by the notifier; it comes back with the answer.
     :ivar crawl_delay_ms: the root is a whole host, whose robots.txt asks for so much time between fetches (0: for
         none): the interval of what is watched there.  None: that is not known.
+    :ivar hours: in which it wants to be visited, in UTC and slots of the LCC; empty: any.  With ``crawl_delay_ms``.
     :ivar private: an operator has said that the site may be on a private address: for spiders only.
     """
 
@@ -95,6 +96,7 @@ class Watch(Flat):
     root: str
     crawl_delay_ms: int | None = None
     private: bool = False
+    hours: str = ""
 
 
 @attrs.frozen

@@ -177,14 +177,16 @@ class NotifierLink:
         self._pump_soon()
         return each.outcome
 
-    def watch(self, root: str, crawl_delay_ms: int | None = None, private: bool = False) -> Deferred[int]:
+    def watch(
+        self, root: str, crawl_delay_ms: int | None = None, hours: str = "", private: bool = False
+    ) -> Deferred[int]:
         """The id of the provider that has this root; it is made, as a watched one, if there is none.
 
-        :param crawl_delay_ms, private: as :class:`lcc.protocols.notifiers.Watch` says.
+        :param crawl_delay_ms, hours, private: as :class:`lcc.protocols.notifiers.Watch` says.
         :returns: fails with NotifierRefused: with "limit" where there are too many watched providers, or of its
             registered domain.
         """
-        return self._ask(lambda number: Watch(number, root, crawl_delay_ms, private))
+        return self._ask(lambda number: Watch(number, root, crawl_delay_ms, private, hours))
 
     def draw(self, pid: int, held: int = 0) -> Deferred[int]:
         """The order number of an asking of this provider that begins now.  To be stored with the asking, and repeated

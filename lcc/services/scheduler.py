@@ -96,7 +96,8 @@ def build_store(config: Config, database: Database) -> TaskStore:
     """The scheduler's store on this database."""
     settings = config.scheduler
     retries = JobRetries(settings.retries, settings.retry_initial)
-    rules = TaskRules(retries, config.qm.mass_deletion_share, config.qm.mass_deletion_floor)
+    deletions = config.qm.mass_deletion_share, config.qm.mass_deletion_floor
+    rules = TaskRules(retries, *deletions, config.slot_seconds)
     return TaskStore(database, rules, ItemStore(ItemRules()), settings.jobs_max)
 
 

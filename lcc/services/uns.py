@@ -75,7 +75,7 @@ def build(config: Config, environment: Environment) -> RoleService:
     )
     policy = RetryPolicy(environment.chance.random)
 
-    def watch(root: str, crawl_delay: float | None, private: bool) -> Deferred[int]:
+    def watch(root: str, crawl_delay: float | None, private: bool, hours: str) -> Deferred[int]:
         def refused(failure: Failure) -> NoReturn:
             failure.trap(TooManyWatched)
             raise LccError("limit", failure.getErrorMessage())
@@ -84,7 +84,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         asker = Asker(registered_domain(host), int(environment.now()), private)
         if crawl_delay is None:
             return database.write(find_or_make_watched, root, config.watched, asker).addErrback(refused)
-        return database.write(watch_site, root, config.watched, crawl_delay, asker).addErrback(refused)
+        return database.write(watch_site, root, config.watched, crawl_delay, hours, asker).addErrback(refused)
 
     uns = Uns(
         settings,

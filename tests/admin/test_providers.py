@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lcc.config import WatchedConfig
+from lcc.config import WatchedConfig, load_config
+from lcc.storage.database.migrations import TASKS
+from lcc.storage.database.place import place_of
 from lcc.storage.providers.passwords import verify_password
 from lcc.storage.providers.providers import get_provider
 from lcc.storage.providers.watched import watch_site
 from tests.support.admin import Lcc
+from tests.support.databases import DirectDatabase
 
 ROOT = "http://www.example.org/"
 
@@ -61,6 +65,7 @@ def test_every_option(lcc: Lcc, tmp_path: Path) -> None:
         "interval": 2.5,
         "watched": False,
         "interval_by": "operator",
+        "hours_by": "operator",
     }
     assert verify_password("correct horse", lcc.write(get_provider, 1).password_hash)
 
@@ -183,6 +188,47 @@ def test_a_watched_provider(lcc: Lcc) -> None:
     refused = lcc.admin("provider", "set", "1", "--add-root", ROOT + "a/", code=1).output
     assert "provider 1 is watched: it has one root" in refused
     lcc.admin("provider", "set", "1", "--new-password", "--add-root", ROOT + "a/", code=1)
+
+
+def test_what_robots_txt_asks_for(lcc: Lcc) -> None:
+    def shown() -> tuple[dict[str, Any], str]:
+        return lcc.rows("provider", "show", "1")[0], lcc.admin("provider", "show", "1").stdout
+
+    lcc.admin("provider", "add", "--watched", "--root", ROOT)
+    row, text = shown()
+    assert row["robots"] == [] and "robots:               -" in text
+    rules = "User-agent: *\nCrawl-delay: 1e9\nVisit-time: {}\n"
+    columns = ("origin", "rules", "allow", "fetched_time", "checked_time", "status", "task")
+    known = (ROOT, rules.format("0630-0645"), "rules", 1, 1, 200, 1)
+    place = place_of(load_config(lcc.config_path), TASKS)
+    tables = DirectDatabase(place.url, place.home, place.series)
+    tables.now(lambda txn: txn.insert("robots", columns, [known]))
+    lcc.write(watch_site, ROOT, WatchedConfig(), 1e9)
+    row, text = shown()
+    assert (row["interval"], row["interval_by"], row["hours"], row["hours_by"]) == (300.0, "robots.txt", "", "")
+    assert row["robots"] == [
+        "asks for 1000000000 s between fetches: at most 300 are obeyed",
+        "asks for visits at 0630-0645 UTC: no whole slot is within, so it is not obeyed;"
+        " Next: lcc-admin provider set 1 --hours HOURS",
+    ]
+    assert f"robots:               {'; '.join(row['robots'])}" in text
+    tables.now(lambda txn: txn.execute("UPDATE robots SET rules = ?", [rules.format("0600-0845")]))
+    tables.blocking.close()
+    lcc.write(watch_site, ROOT, WatchedConfig(), 1e9, "6-8")
+    row, _ = shown()
+    assert (row["hours"], row["timezone"], row["hours_by"]) == ("6-8", "UTC", "robots.txt")
+    assert row["robots"][1] == "asks for visits at 0600-0845 UTC: hours 6-8"
+    lcc.admin("provider", "set", "1", "--hours", "", "--interval", "2")
+    row, _ = shown()
+    assert row["robots"] == [
+        "asks for 1000000000 s between fetches: the operator's interval holds",
+        "asks for visits at 0600-0845 UTC: the operator's hours hold",
+    ]
+    lcc.admin("provider", "set", "1", "--hours", "robots")
+    assert shown()[0]["hours_by"] == ""
+    lcc.admin("provider", "add", "--root", "http://b.example.org/")
+    refused = lcc.admin("provider", "set", "2", "--hours", "robots", code=1).output
+    assert "is registered: no robots.txt is asked for its hours" in refused
 
 
 def test_a_watched_provider_with_a_password_is_a_registered_one(lcc: Lcc) -> None:

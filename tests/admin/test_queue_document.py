@@ -56,7 +56,7 @@ def test_each_http_status() -> None:
 def test_each_setting_exists() -> None:
     settings = {field.name for kind in (Config, QmConfig, UnsConfig) for field in attrs.fields(kind)}
     named = set(re.findall(r"`(?:\[qm\] )?([a-z]+_[a-z_]+)`", TEXT))
-    others = {"allow_private", "interval_by"}
+    others = {"allow_private", "interval_by", "hours_by"}
     assert named - others <= settings, named - others - settings
 
 

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.robots_rules import ALL, NONE, RULES, WILDCARDS_MAX, allow_for, crawl_delay_seconds, is_allowed
+from lcc.domain.hours import parse_hours
+from lcc.domain.robots_rules import (
+    ALL,
+    NONE,
+    RULES,
+    WILDCARDS_MAX,
+    allow_for,
+    crawl_delay_seconds,
+    is_allowed,
+    visit_hours,
+    visit_time,
+)
 
 TEXT = "User-agent: *\nDisallow: /private/\n\nUser-agent: LCC\nDisallow: /no\nAllow: /no/but\n"
 
@@ -53,7 +64,48 @@ def test_the_delay_that_is_asked_for(lines: str, seconds: float) -> None:
     assert crawl_delay_seconds(f"User-agent: *\n{lines}\n") == seconds
 
 
+@pytest.mark.parametrize(
+    ("asked", "hours"),
+    [
+        ("0600-0845", "6-8"),
+        ("0600 0900", "6-9"),
+        ("0545-0915", "6-9"),
+        ("2200-0400", "22-4"),
+        ("2230-0015", "23-24"),
+        ("1200-2359", "12-24"),
+        ("2130-2359", "22-24"),
+        ("0000-2359", ""),
+        ("0630-0645", ""),
+        ("0630-0729", ""),
+        ("2330-0030", ""),
+        ("0600-0600", ""),
+        *[(odd, "") for odd in ("2500-2600", "x", "", "06", "0600-", "-0845", "1e9-2e9")],
+    ],
+)
+def test_whole_slots_within_the_time_for_visits(asked: str, hours: str) -> None:
+    text = f"User-agent: *\nVisit-time: {asked}\n"
+    assert visit_hours(text) == hours
+    assert visit_hours(text, 1800) == "", "hours that are no hours"
+    if hours:
+        at = parse_hours(hours)
+        wanted = visit_time(text)
+        minutes = {minute % 1440 for minute in _between(wanted)}
+        assert at == sum(1 << slot for slot in range(24) if minutes >= set(range(slot * 60, slot * 60 + 60)))
+
+
+def _between(wanted: str) -> range:
+    first, end = (int(text[:2]) * 60 + int(text[2:]) for text in wanted.split("-"))
+    end += end == 1439
+    return range(first, end + (1440 if end < first else 0))
+
+
+def test_visits_are_for_this_robot() -> None:
+    text = "User-agent: *\nVisit-time: 0100-0300\n\nUser-agent: LCC\nVisit-time: 0400-0600\n"
+    assert (visit_time(text), visit_hours(text), visit_time("User-agent: *")) == ("0400-0600", "4-6", "")
+
+
 @given(st.text(max_size=200))
 def test_any_text(text: str) -> None:
     crawl_delay_seconds(f"User-agent: *\nCrawl-delay: {text}")
+    visit_hours(f"User-agent: *\nVisit-time: {text}")
     is_allowed(text, RULES, "http://a/x?y=z")

@@ -19,13 +19,13 @@ def test_each_watched_site_is_polled(tmp_path: Path) -> None:
     bench = Polling(tmp_path)
     bench.start()
     main: Any = bench.queue.database
-    said: list[tuple[str, int]] = []
+    said: list[tuple[str, int, str]] = []
     faults = [NotifierRefused(code("try-later"), "not now")]
 
-    async def watch(origin: str, delay_ms: int) -> int:
+    async def watch(origin: str, delay_ms: int, hours: str) -> int:
         if faults:
             raise faults.pop()
-        said.append((origin, delay_ms))
+        said.append((origin, delay_ms, hours))
         return 1
 
     sites = WatchedSites(bench.tasks.store, main, bench.now, watch)
@@ -41,11 +41,12 @@ def test_each_watched_site_is_polled(tmp_path: Path) -> None:
     assert bench.database.blocking.select(robots_rules, "http://a/") is None
     assert {"http://a/robots.txt", "https://b:8443/robots.txt"} <= set(bench.outbox())
     assert said == []
-    for text in ("User-agent: *\nCrawl-delay: 7", "User-agent: *\nCrawl-delay: 8.5"):
+    for text in ("User-agent: *\nCrawl-delay: 7", "User-agent: *\nCrawl-delay: 8.5\nVisit-time: 0600-0845"):
         known(bench.tasks, text, "rules", 200, int(bench.now()))
         bench.pass_time(25)
     bench.pass_time(25)
-    assert said == [("http://a/", 7000), ("http://a/", 8500)], "until it is noted, and once for each that was read"
+    asked = [("http://a/", 7000, ""), ("http://a/", 8500, "6-8")]
+    assert said == asked, "until it is noted, and once for each that was read"
     bench.engine.stop()
     bench.database.blocking.close()
     main.blocking.close()

@@ -239,6 +239,28 @@ def test_the_interval_that_robots_txt_asks_for(database: DirectDatabase) -> None
     assert intervals()["http://a/"] == (1.0, "") and intervals()["http://a/blog/"] == (5.0, "operator")
 
 
+def test_the_hours_that_robots_txt_asks_for(database: DirectDatabase) -> None:
+    def hours() -> dict[str, tuple[str, str, str]]:
+        return {each.roots[0]: (each.hours, each.timezone, each.hours_by) for each in database.now(list_providers)}
+
+    site, folder = watch(database, "http://a/"), watch(database, "http://a/blog/")
+    register(database, "http://a/own/")
+    database.now(watch_site, "http://a/", WATCHED, 0.0, "6-8")
+    asked = ("6-8", "UTC", "robots.txt")
+    assert hours() == {"http://a/": asked, "http://a/blog/": asked, "http://a/own/": ("", "", "")}
+    assert database.query("SELECT pid FROM orders ORDER BY pid") == [(site,), (folder,)]
+    watch(database, "http://a/later/")
+    assert hours()["http://a/later/"] == asked
+    provider = database.now(get_provider, folder)
+    assert provider is not None
+    own = ("", "Europe/Berlin", "operator")
+    database.now(change_provider, attrs.evolve(provider, hours="", timezone="Europe/Berlin", hours_by="operator"))
+    database.now(watch_site, "http://a/", WATCHED, 0.0, "22-4")
+    assert hours()["http://a/"] == ("22-4", "UTC", "robots.txt") and hours()["http://a/blog/"] == own
+    database.now(watch_site, "http://a/", WATCHED, 0.0)
+    assert hours()["http://a/"] == ("", "", "") and hours()["http://a/blog/"] == own
+
+
 def test_long_roots(database: DirectDatabase) -> None:
     long = f"http://long/{'x' * 250}/{'y' * 100}/"
     folder, page = register(database, long), register(database, long + "p?q=")

@@ -223,13 +223,14 @@ def test_watched_providers(world: World) -> None:
     assert qm.sets[-1].begin.pid == 9
 
 
-def test_the_crawl_delay_of_a_host(world: World) -> None:
+def test_what_robots_txt_of_a_host_asks_for(world: World) -> None:
     notifier = connect_notifier(world)
     notifier.heard()
-    notifier.say(Watch(1, "http://new.example", 20_500), Watch(2, "http://new.example/blog/", 1))
-    good, bad = notifier.heard()
-    assert good == Watched(1, 9) and bad.code == code("bad-url")
-    assert world.database.crawl_delays == {"http://new.example/": 20.5}
+    site, folder = "http://new.example/", "http://new.example/blog/"
+    notifier.say(Watch(1, site[:-1], 20_500, hours="6-8"), Watch(2, folder, 1), Watch(3, site, 1, hours="6-25"))
+    good, bad, odd = notifier.heard()
+    assert good == Watched(1, 9) and (bad.code, odd.code) == (code("bad-url"), code("bad-hours"))
+    assert world.database.asked_by_sites == {site: (20.5, "6-8")}
 
 
 def test_sites_on_private_addresses(world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import attrs
@@ -13,6 +13,7 @@ import click
 from lcc.admin.context import SEE_PROVIDERS, Admin, existing, pass_admin
 from lcc.admin.output import Column, Listing, cell, json_option
 from lcc.admin.queue.repair import warn_if_not_running
+from lcc.admin.tasks.orders import scheduler_knows
 from lcc.admin.values import (
     NONE,
     PID,
@@ -28,9 +29,10 @@ from lcc.admin.values import (
 )
 from lcc.commands.errors import Failed
 from lcc.commands.watch import clean
-from lcc.domain.urls import Roots, normalise_root
+from lcc.domain.urls import Roots, normalise_root, site_of
 from lcc.errors import UrlError
 from lcc.insight.qm_state import delay_text
+from lcc.insight.robots_words import robots_words
 from lcc.model import Delay, Provider, ProviderStatus
 from lcc.storage.database.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, TEXT_CHARS, WANT_FULL_SET, add_order
 from lcc.storage.database.transactions import Txn
@@ -54,6 +56,7 @@ from lcc.storage.providers.watched import (
     register_provider,
 )
 from lcc.storage.queue.held_deletions import HeldSweep, held_sweep
+from lcc.storage.tasks.robots import read_robots
 from lcc.storage.views.inspect import delays_of
 
 LIMIT = "NUMBER|none"
@@ -73,7 +76,7 @@ _COLUMNS = (
 
 
 _ROBOTS = "robots"
-"""In place of an interval: robots.txt has a say again."""
+"""In place of an interval, or of hours: robots.txt has a say again."""
 
 
 def _limit(option: str, field: str, meaning: str, kind: Callable[[str], float | str] = number_or_none) -> Any:
@@ -94,7 +97,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "robots.txt says when it is read next.",
     ),
     click.option(
-        "--hours", callback=hours_callback, help="Hours in which it may be fetched from, such as 0-8,22-23."
+        "--hours",
+        callback=lambda context, parameter, value: (
+            value if value == _ROBOTS else hours_callback(context, parameter, value)
+        ),
+        metavar="HOURS|robots",
+        help="Hours in which it may be fetched from, such as 0-8,22-23; 'robots': of a watched one, as robots.txt "
+        "says when it is read next.",
     ),
     click.option(
         "--timezone",
@@ -127,6 +136,10 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
         values = values | {"interval_seconds": None, "interval_by": ""}
     elif values.get("interval_seconds") is not None:
         values = values | {"interval_by": BY_OPERATOR}  # robots.txt does not change it any more
+    if values.get("hours") == _ROBOTS:
+        values = values | {"hours": None, "timezone": None, "hours_by": ""}
+    elif values.get("hours") is not None or values.get("timezone") is not None:
+        values = values | {"hours_by": BY_OPERATOR}
     return {name: None if value == NONE else value for name, value in values.items() if value is not None}
 
 
@@ -250,15 +263,24 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
     row["files_free"] = None if row["files_max"] is None else max(0, row["files_max"] - status.files_used)
     row["space_free"] = None if row["space_max"] is None else max(0, row["space_max"] - status.space_used_bytes)
     row["delays"] = [delay._asdict() for delay in delays]
+    row["robots"] = list(_robots(admin, existing(found, pid)))
     if as_json:
         click.echo(json.dumps(row))
         return
     row["delays"] = "; ".join(delay_text(delay, admin.now()) for delay in delays) or None
+    row["robots"] = "; ".join(row["robots"]) or None
     if held is not None:
         row["deletions_held"] = f"{held.deletions} of {held.told}: provider allow-deletions or drop-deletions"
         row["deletions_held_since"] = f"{cell(held.time, 'time')} UTC"
     for name, value in row.items():
         click.echo(clean(f"{name + ':':<21} {cell(value)}"))
+
+
+def _robots(admin: Admin, provider: Provider) -> Iterator[str]:
+    """What robots.txt of its site asks for."""
+    site = site_of(provider.roots[0]) if provider.watched and provider.roots else ""
+    known = (scheduler_knows(admin, read_robots, [site]) or {}) if site else {}
+    return robots_words(provider, known.get(site), admin.config.slot_seconds)
 
 
 def _standing(txn: Txn, pid: int, now: int) -> tuple[Provider | None, ProviderStatus, HeldSweep | None, list[Delay]]:
@@ -316,11 +338,12 @@ def set_command(
 
     def changed(provider: Provider) -> Provider:
         own = changes
-        if changes.get("interval_by") == "" and not provider.watched:
-            raise Failed(
-                f"provider {pid} is registered: no robots.txt is asked for its interval",
-                f"lcc-admin provider set {pid} --interval SECONDS, or none",
-            )
+        for what, value in (("interval", "SECONDS, or none"), ("hours", "HOURS, or ''")):
+            if changes.get(f"{what}_by") == "" and not provider.watched:
+                raise Failed(
+                    f"provider {pid} is registered: no robots.txt is asked for its {what}",
+                    f"lcc-admin provider set {pid} --{what} {value}",
+                )
         if provider.watched and (roots or added or removed):
             raise Failed(
                 f"provider {pid} is watched: it has one root",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from lcc.admin.context import Admin
 from lcc.admin.role_tables import RoleTables
-from lcc.admin.tasks.orders import tasks_database
+from lcc.admin.tasks.orders import scheduler_knows
 from lcc.commands.errors import Failed
 from lcc.errors import ConfigError
 from lcc.insight.crawl_words import state_words
@@ -62,15 +62,6 @@ def existing_crawl(database: BlockingDatabase, name: str) -> CrawlStatus:
     if status is None:
         raise Failed(f"there is no crawl {name[:80]!r}", SEE_CRAWLS)
     return status
-
-
-def scheduler_knows(admin: Admin, question: Callable[..., T], *arguments: Any) -> T | None:
-    """What the scheduler's tables say; None where they are not to be had, as they may be on another machine."""
-    try:
-        with tasks_database(admin, patient=False) as tasks:
-            return tasks.interact(question, *arguments)
-    except Failed:
-        return None
 
 
 def unread_of(admin: Admin, roots: Sequence[str]) -> dict[str, UnreadRobots]:

@@ -9,7 +9,8 @@ import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import json_option, say_facts
-from lcc.admin.spider.values import CRAWL, TABLES, existing_crawl, scheduler_knows, unread_of
+from lcc.admin.spider.values import CRAWL, TABLES, existing_crawl, unread_of
+from lcc.admin.tasks.orders import scheduler_knows
 from lcc.commands.errors import Failed
 from lcc.domain.spider.keys import host_key, host_of_root, url_key
 from lcc.domain.urls import site_of

@@ -1,6 +1,7 @@
 """robots.txt of each watched site is polled daily, whether anybody else has named a page of it or not: the tasks for
-that are made here (:mod:`lcc.storage.tasks.robots`).  The time between fetches that it asks for becomes the interval
-of the site's providers: each time that a robots.txt was read, the UNS is told until it has noted that."""
+that are made here (:mod:`lcc.storage.tasks.robots`).  The time between fetches and the time of day that it asks for
+become interval and hours of the site's providers: each time that a robots.txt was read, the UNS is told until it has
+noted that."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from lcc.roles.notifier import NotifierRefused
 from lcc.storage.database.database import Database
 from lcc.storage.tasks.outbox import root_of
 from lcc.storage.tasks.poll_results import watched_roots
+from lcc.storage.tasks.robots import AskedBySite
 from lcc.storage.tasks.store import TaskStore
 
 _log = Logger()
@@ -31,8 +33,8 @@ class WatchedSites:
 
     :param main: the database of the queue; only read.
     :param now: seconds since 1970.
-    :param watch: tells the UNS of a site, and of the milliseconds between fetches that its robots.txt asks for; fails
-        with NotifierRefused.
+    :param watch: tells the UNS of a site, and of the milliseconds between fetches and of the hours for which its
+        robots.txt asks; fails with NotifierRefused.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class WatchedSites:
         store: TaskStore,
         main: Database,
         now: Callable[[], float],
-        watch: Callable[[str, int], Awaitable[int]],
+        watch: Callable[[str, int, str], Awaitable[int]],
     ) -> None:
         self._store = store
         self._main = main
@@ -69,14 +71,14 @@ class WatchedSites:
             await self._store.poll_robots(sorted({_origin(root) for _, root in page} - {""}), int(self._now()))
             self._after = page[-1][0]
         origin = ""
-        while sites := await self._store.untold_delays(origin, _PAGE):
-            origin = sites[-1][0]
-            said = [each for each in sites if await self._say(*each)]
-            await self._store.delays_said(said, int(self._now()))
+        while sites := await self._store.untold_asked(origin, _PAGE):
+            origin = sites[-1].origin
+            said = [each for each in sites if await self._say(each)]
+            await self._store.asked_said(said, int(self._now()))
 
-    async def _say(self, origin: str, delay_seconds: float) -> bool:
+    async def _say(self, asked: AskedBySite) -> bool:
         try:
-            await self._watch(origin, min(round(delay_seconds * 1000), _DELAY_MS_MAX))
+            await self._watch(asked.origin, min(round(asked.delay_seconds * 1000), _DELAY_MS_MAX), asked.hours)
         except NotifierRefused as refused:
             return refused.code != _TRY_LATER
         return True

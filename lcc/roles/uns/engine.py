@@ -37,11 +37,11 @@ from twisted.python.failure import Failure
 
 from lcc.config import UnsConfig
 from lcc.domain.elements import ElementChecker
-from lcc.domain.hours import DAY_SLOTS
+from lcc.domain.hours import DAY_SLOTS, parse_hours
 from lcc.domain.mimetypes import MimePatterns
 from lcc.domain.throttle import LoginThrottle
 from lcc.domain.urls import Roots
-from lcc.errors import SetError, StoreUnavailable
+from lcc.errors import LccError, SetError, StoreUnavailable
 from lcc.interfaces import IProviderReader, ISessionStore
 from lcc.model import Provider, Source
 from lcc.roles.uns.counters import Counters
@@ -83,7 +83,7 @@ class Uns:
     :param slots: of the LCC's period of hours.
     :param watch: gives the provider of a normalised root; it is made, as a watched one, if there is none.  Further
         arguments: the seconds between fetches that robots.txt of its host asks for (None: not known); whether it may
-        be on a private address.
+        be on a private address; the hours (UTC) that robots.txt asks for.
     """
 
     def __init__(
@@ -301,6 +301,15 @@ class Uns:
     def sessions_of(self, pid: int) -> int:
         """How many connections this provider has now."""
         return self._by_provider.get(pid, 0)
+
+    def check_hours(self, hours: str) -> None:
+        """
+        :raises LccError: they cannot be understood.
+        """
+        try:
+            parse_hours(hours, self._slots)
+        except ValueError as error:
+            raise LccError("bad-hours", str(error)) from None
 
     def checker(self, provider: Provider, urlprefix: str, source: Source = Source.TOLD) -> ElementChecker:
         """What checks the elements of one set.

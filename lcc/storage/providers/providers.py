@@ -41,6 +41,7 @@ _COLUMNS = (
     "interval_seconds",
     "watched",
     "interval_by",
+    "hours_by",
 )
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM pidb"
 _COLUMNS_OF_P = ", ".join(f"p.{name}" for name in _COLUMNS)
@@ -301,7 +302,7 @@ def _status(columns: Sequence[Any], errors: Sequence[tuple[Any, ...]]) -> Provid
 
 def _provider(row: Sequence[Any], roots: tuple[str, ...], former_roots: tuple[str, ...] = ()) -> Provider:
     pid, password, bandwidth, hours, timezone, priority, files, space, full_sets, *flags = row
-    private, insecure, removed, contact, interval, watched, interval_by = flags
+    private, insecure, removed, contact, interval, watched, interval_by, hours_by = flags
     return Provider(
         pid=pid,
         roots=roots,
@@ -320,6 +321,7 @@ def _provider(row: Sequence[Any], roots: tuple[str, ...], former_roots: tuple[st
         interval_seconds=interval,
         watched=bool(watched),
         interval_by=interval_by,
+        hours_by=hours_by,
         former_roots=former_roots,
     )
 
@@ -342,6 +344,7 @@ def _write(txn: Txn, provider: Provider) -> None:
         provider.interval_seconds,
         int(provider.watched),
         provider.interval_by,
+        provider.hours_by,
     )
     txn.upsert("pidb", _COLUMNS, [row], ["pid"])
     for table, roots in (("proots", provider.roots), ("formerroots", provider.former_roots)):

@@ -17,9 +17,10 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import add_provider, change_provider, locked_provider
 
 BY_OPERATOR, BY_ROBOTS = "operator", "robots.txt"
-"""``pidb.interval_by``."""
+"""``pidb.interval_by``, ``pidb.hours_by``."""
 CRAWL_DELAY_MAX = 300.0
 """No robots.txt makes an interval longer, in seconds: what asks for more would never be read again."""
+_ROBOTS_ZONE = "UTC"
 _OWNERS = "SELECT r.root, p.watched, p.pid FROM proots r JOIN pidb p ON p.pid = r.pid WHERE p.removed = 0 AND r.root"
 _WATCHED_THERE = (
     "FROM proots r JOIN pidb p ON p.pid = r.pid WHERE r.root >= ? AND r.root < ? AND p.watched = 1 AND p.removed = 0"
@@ -78,11 +79,13 @@ def find_or_make_watched(txn: Txn, root: str, settings: WatchedConfig, asker: As
     if asker.capped:
         _check_caps(txn, settings, asker)
     provider = attrs.evolve(watched_provider(root, settings), allow_private=asker.private)
-    asked = txn.value(
-        f"SELECT MAX(p.interval_seconds) {_WATCHED_THERE} AND p.interval_by = ?", [*_of_host(root), BY_ROBOTS]
-    )
+    there = [*_of_host(root), BY_ROBOTS]
+    asked = txn.value(f"SELECT MAX(p.interval_seconds) {_WATCHED_THERE} AND p.interval_by = ?", there)
     if asked is not None:
         provider = attrs.evolve(provider, interval_seconds=asked, interval_by=BY_ROBOTS)
+    hours = txn.value(f"SELECT MAX(p.timeofday) {_WATCHED_THERE} AND p.hours_by = ?", there)
+    if hours is not None:
+        provider = attrs.evolve(provider, hours=hours, timezone=_ROBOTS_ZONE, hours_by=BY_ROBOTS)
     pid = add_provider(txn, provider)
     if asker.domain:
         txn.execute("UPDATE pidb SET domain = ?, made_time = ? WHERE pid = ?", [asker.domain, asker.now, pid])
@@ -116,22 +119,34 @@ def _check_caps(txn: Txn, settings: WatchedConfig, asker: Asker) -> None:
 
 
 def watch_site(
-    txn: Txn, root: str, settings: WatchedConfig, crawl_delay_seconds: float, asker: Asker = SOMEBODY
+    txn: Txn, root: str, settings: WatchedConfig, crawl_delay_seconds: float, hours: str = "", asker: Asker = SOMEBODY
 ) -> int:
-    """As :func:`find_or_make_watched`, of a whole host: its robots.txt asks for so much time between fetches.
+    """As :func:`find_or_make_watched`, of a whole host: its robots.txt asks for so much time between fetches, and for
+    these hours (UTC; empty: any).
 
-    That is the interval of all that is watched there, then and later, if it is longer than that of ``[watched]``, as
-    far as no operator has set another one.  Registered providers are not asked for.
+    That is the interval of all that is watched there, then and later, if it is longer than that of ``[watched]``, and
+    these are its hours, as far as no operator has set others.  Registered providers are not asked for.
     """
     pid = find_or_make_watched(txn, root, settings, asker)
     asked = min(crawl_delay_seconds, CRAWL_DELAY_MAX)
     interval, by = (asked, BY_ROBOTS) if asked > settings.interval else (settings.interval or None, "")
-    there = f"SELECT DISTINCT p.pid {_WATCHED_THERE} AND p.interval_by <> ? ORDER BY p.pid"
-    for (each,) in txn.query(there, [*_of_host(root), BY_OPERATOR]):
-        provider = locked_provider(txn, each)
-        if provider is not None and (provider.interval_seconds, provider.interval_by) != (interval, by):
-            change_provider(txn, attrs.evolve(provider, interval_seconds=interval, interval_by=by))
+    for (each,) in txn.query(f"SELECT DISTINCT p.pid {_WATCHED_THERE} ORDER BY p.pid", _of_host(root)):
+        provider = changed = locked_provider(txn, each)
+        if changed is None or not changed.watched:
+            continue
+        if changed.interval_by != BY_OPERATOR:
+            changed = attrs.evolve(changed, interval_seconds=interval, interval_by=by)
+        if changed.hours_by != BY_OPERATOR:
+            changed = _with_hours(changed, hours)
+        if changed != provider:
+            change_provider(txn, changed)
     return pid
+
+
+def _with_hours(provider: Provider, hours: str) -> Provider:
+    if hours:
+        return attrs.evolve(provider, hours=hours, timezone=_ROBOTS_ZONE, hours_by=BY_ROBOTS)
+    return attrs.evolve(provider, hours="", timezone="", hours_by="")
 
 
 def _of_host(root: str) -> tuple[str, str]:

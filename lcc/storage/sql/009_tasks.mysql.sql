@@ -167,6 +167,7 @@ CREATE TABLE IF NOT EXISTS robots (
     status BIGINT NOT NULL,                     -- of the last answer; 0: none
     task BIGINT NOT NULL,                       -- that polls it
     delay_seconds DOUBLE NOT NULL DEFAULT 0,    -- that it asks for between fetches (Crawl-delay, Request-rate)
-    delay_said SMALLINT NOT NULL DEFAULT 0,    -- 1: its providers have it
+    hours VARCHAR(255) NOT NULL DEFAULT '',    -- that it asks for (Visit-time, UTC), in slots; empty: any
+    asked_said SMALLINT NOT NULL DEFAULT 0,    -- 1: its providers have both
     PRIMARY KEY (origin)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

@@ -164,6 +164,7 @@ CREATE TABLE robots (
     status INTEGER NOT NULL,                    -- of the last answer; 0: none
     task INTEGER NOT NULL,                      -- that polls it
     delay_seconds DOUBLE NOT NULL DEFAULT 0,    -- that it asks for between fetches (Crawl-delay, Request-rate)
-    delay_said INTEGER NOT NULL DEFAULT 0,    -- 1: its providers have it
+    hours TEXT NOT NULL DEFAULT '',    -- that it asks for (Visit-time, UTC), in slots; empty: any
+    asked_said INTEGER NOT NULL DEFAULT 0,    -- 1: its providers have both
     PRIMARY KEY (origin)
 ) WITHOUT ROWID;

@@ -9,6 +9,7 @@ again soon.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import attrs
 
@@ -127,20 +128,32 @@ def unread_robots(txn: Txn, origins: Sequence[str]) -> dict[str, UnreadRobots]:
     return {row[0]: UnreadRobots._make(row) for row in txn.query_in(sql, origins, before=[NONE])}
 
 
-def untold_delays(txn: Txn, after: str, limit: int) -> list[tuple[str, float]]:
-    """Sites whose providers have not got the delay of their robots.txt, by name, behind this one."""
+class AskedBySite(NamedTuple):
+    """What a robots.txt asks for besides its rules.
+
+    :ivar delay_seconds: between fetches; 0: none.
+    :ivar hours: in which to fetch, in UTC; empty: any.
+    """
+
+    origin: str
+    delay_seconds: float
+    hours: str
+
+
+def untold_asked(txn: Txn, after: str, limit: int) -> list[AskedBySite]:
+    """Of sites whose providers have not got what their robots.txt asks for, by name, behind this one."""
     sql = (
-        "SELECT origin, delay_seconds FROM robots WHERE delay_said = 0 AND checked_time > 0 AND origin > ?"
+        "SELECT origin, delay_seconds, hours FROM robots WHERE asked_said = 0 AND checked_time > 0 AND origin > ?"
         " ORDER BY origin LIMIT ?"
     )
-    return [(origin, delay) for origin, delay in txn.query(sql, [after, limit])]
+    return [AskedBySite._make(row) for row in txn.query(sql, [after, limit])]
 
 
-def delays_said(write: TaskWrite, said: Sequence[tuple[str, float]]) -> None:
-    """Their providers have got these delays."""
-    for origin, delay in said:
-        sql = "UPDATE robots SET delay_said = 1 WHERE origin = ? AND delay_seconds = ?"
-        write.txn.execute(sql, [origin, delay])
+def asked_said(write: TaskWrite, said: Sequence[AskedBySite]) -> None:
+    """Their providers have got that."""
+    for each in said:
+        sql = "UPDATE robots SET asked_said = 1 WHERE origin = ? AND delay_seconds = ? AND hours = ?"
+        write.txn.execute(sql, each)
 
 
 def _ask_for(write: TaskWrite, rules: ITaskRules, origin: str) -> None:
@@ -179,11 +192,11 @@ def robots_known(write: TaskWrite, rules: ITaskRules, task: int, text: str, allo
         text, allow = old, old_allow
     elif allow == RULES:
         fetched = write.now
-    delay = rules.robots_delay(text) if allow == RULES else 0.0
-    values = [text, allow, fetched, write.now, status, delay, origin]
+    delay, hours = (rules.robots_delay(text), rules.robots_hours(text)) if allow == RULES else (0.0, "")
+    values = [text, allow, fetched, write.now, status, delay, hours, origin]
     sql = (
         "UPDATE robots SET rules = ?, allow = ?, fetched_time = ?, checked_time = ?, status = ?, delay_seconds = ?,"
-        " delay_said = 0 WHERE origin = ?"
+        " hours = ?, asked_said = 0 WHERE origin = ?"
     )
     write.txn.execute(sql, values)
     _release(write, rules, origin, text, allow)

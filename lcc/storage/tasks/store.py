@@ -47,7 +47,7 @@ from lcc.storage.tasks.polls import (
     polls_to_look_at,
     save_position,
 )
-from lcc.storage.tasks.robots import delays_said, poll_robots, untold_delays
+from lcc.storage.tasks.robots import AskedBySite, asked_said, poll_robots, untold_asked
 from lcc.storage.tasks.sitemaps import gone_sites, retract_gone
 from lcc.storage.tasks.text_jobs import TextRow, WantedText, forget_texts, make_text_jobs
 from lcc.storage.tasks.views import resources
@@ -303,13 +303,13 @@ class TaskStore:
         """As :func:`lcc.storage.tasks.sitemaps.retract_gone`."""
         return self._write(now, retract_gone, self._rules)
 
-    def untold_delays(self, after: str, limit: int) -> Deferred[list[tuple[str, float]]]:
-        """As :func:`lcc.storage.tasks.robots.untold_delays`."""
-        return self._database.select(untold_delays, after, limit)
+    def untold_asked(self, after: str, limit: int) -> Deferred[list[AskedBySite]]:
+        """As :func:`lcc.storage.tasks.robots.untold_asked`."""
+        return self._database.select(untold_asked, after, limit)
 
-    def delays_said(self, said: Sequence[tuple[str, float]], now: int) -> Deferred[None]:
-        """As :func:`lcc.storage.tasks.robots.delays_said`."""
-        return self._write(now, delays_said, list(said))
+    def asked_said(self, said: Sequence[AskedBySite], now: int) -> Deferred[None]:
+        """As :func:`lcc.storage.tasks.robots.asked_said`."""
+        return self._write(now, asked_said, list(said))
 
     def purge_page(self, now: int, jobs_kept_seconds: int, statistics_kept_days: int) -> Deferred[bool]:
         """As :func:`lcc.storage.tasks.housekeeping.purge_page`."""

@@ -45,7 +45,7 @@ class FakeDatabase:
         self.statuses: dict[int, ProviderStatus] = {}
         self.sessions: dict[int, Session] = {}
         self.drawn: dict[int, int] = {}
-        self.crawl_delays: dict[str, float] = {}
+        self.asked_by_sites: dict[str, tuple[float, str]] = {}
         self.under_way: set[FullSetKey] = set()
         self.ended: set[FullSetKey] = set()
         self.used: Counter[int] = Counter()
@@ -87,9 +87,9 @@ class FakeDatabase:
     def last_drawn(self, pids: Collection[int]) -> Deferred[dict[int, int]]:
         return self._answer({pid: self.drawn[pid] for pid in pids if pid in self.drawn})
 
-    def watch(self, root: str, crawl_delay: float | None, private: bool) -> Deferred[int]:
+    def watch(self, root: str, crawl_delay: float | None, private: bool, hours: str) -> Deferred[int]:
         if crawl_delay is not None:
-            self.crawl_delays[root] = crawl_delay
+            self.asked_by_sites[root] = crawl_delay, hours
         for pid, provider in self.providers.items():
             if root in provider.roots:
                 return self._answer(pid)

@@ -468,7 +468,8 @@ class NotifierConnection(Peer):
             assert self._notifier is not None
             if message.private and self._notifier.role not in MAY_WATCH_PRIVATE:
                 raise StreamError("unknown-message", f"a private site is watched by a {self._notifier.role}")
-            self._answer(message, self._hub.watch(message.root, message.crawl_delay_ms, message.private))
+            asked = message.crawl_delay_ms, message.private, message.hours
+            self._answer(message, self._hub.watch(message.root, *asked))
         elif isinstance(message, Draw):
             self._answer(message, self._draw(message))
 

@@ -79,6 +79,7 @@ class Server(Protocol):
     def is_full(self) -> bool: ...
     def disk_failed(self, error: OSError) -> None: ...
     def notifiers_changed(self) -> None: ...
+    def check_hours(self, hours: str) -> None: ...
 
 
 class OpenNotifier(Protocol):
@@ -237,11 +238,14 @@ class Notifiers:
         uns.counters.notifier_draws += 1
         return order
 
-    async def watch(self, root: str, crawl_delay_ms: int | None = None, private: bool = False) -> int:
+    async def watch(
+        self, root: str, crawl_delay_ms: int | None = None, private: bool = False, hours: str = ""
+    ) -> int:
         """The provider of this root.
 
         :param crawl_delay_ms: between fetches, as robots.txt of this host asks for.
         :param private: it may be on a private address.
+        :param hours: in UTC, in which its robots.txt wants visits.
         :raises Refused: there is none, and none is made.
         """
         wait = self._watch_wait_seconds()
@@ -253,7 +257,9 @@ class Notifiers:
             normal = normalise_root(root)
             if crawl_delay_ms is not None and normal != site_of(normal):
                 raise UrlError("bad-url", f"{normal[:200]}: robots.txt is about a whole host")
-            pid = await self._watch(normal, None if crawl_delay_ms is None else crawl_delay_ms / 1000, private)
+            self.uns.check_hours(hours)
+            delay = None if crawl_delay_ms is None else crawl_delay_ms / 1000
+            pid = await self._watch(normal, delay, private, hours)
         except StoreUnavailable as error:
             raise Refused(code("try-later"), str(error)) from None
         except LccError as error:
