@@ -43,7 +43,7 @@ help:
 
 # Two steps, because the demo can do without the tools of the developers.
 run-venv: $(STAMPS)/run
-venv: $(STAMPS)/replay
+venv: $(STAMPS)/replay $(STAMPS)/resync
 
 $(STAMPS)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -74,6 +74,14 @@ $(STAMPS)/replay: $(STAMPS)/dev
 	@echo "Installing pywb, which replays archives in the tests, into $(VENV)/replay …"
 	@$(PY) -m venv $(VENV)/replay
 	@$(VENV)/replay/bin/python -m pip --disable-pip-version-check --quiet install pywb
+	@touch $@
+
+# Old and pinned: a content user of others, with which the tests read what lcc-cu says.  It needs distutils.
+$(STAMPS)/resync: $(STAMPS)/dev
+	@echo "Installing resync, a client of ResourceSync, into $(VENV)/resync …"
+	@$(PY) -m venv $(VENV)/resync
+	@! $(PY) -c 'import distutils' 2>/dev/null || \
+	    $(VENV)/resync/bin/python -m pip --disable-pip-version-check --quiet install resync==2.0.1
 	@touch $@
 
 # MariaDB, nginx, vsftpd, search engines: only their programs.  The tests start servers of their own, in temporary folders.

@@ -12,6 +12,11 @@ class CuConfig:
     """The content user API."""
 
     listen: str = setting("unix:{home}/cu.sock:mode=600:lockfile=0", "endpoint of the HTTP interface; empty: off")
+    url: str = setting(
+        "",
+        "URL of the HTTP interface for content users, such as https://cache.example.org/, in documents that name it; "
+        "empty: as each request does (behind a proxy with TLS, set this)",
+    )
     listen_xml: str = setting(
         "unix:{home}/cu-xml.sock:mode=600:lockfile=0", "endpoint of the XML interface; empty: off"
     )

@@ -38,7 +38,8 @@ def _of_visit(provider: Provider, hours: str, visit: str) -> str:
         return f": hours {hours}"
     if visit[:2] == "00" and visit[5:] in ("2359", "0000"):
         return ": always"
-    then = f"Next: lcc-admin provider set {provider.pid} --hours HOURS"
+    pid = provider.pid
+    then = f"Next: lcc-admin provider set {pid} --hours HOURS"
     return f": no whole slot is within, so it is not obeyed; {then}"
 
 

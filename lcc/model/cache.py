@@ -20,6 +20,8 @@ class CachedUrl:
     :ivar source: mask of all that name it (a tombstone: whose word that is); maybe with a bit of the table's own.
     :ivar md5, length, mtime: of the fetched content (``mtime``: the server's Last-Modified, else the time told).
     :ivar fetched_url: where the content was fetched from, after redirects; None: from the fetch URL itself.
+    :ivar change_time: of its last change, seconds since 1970: never before that of a change with a lower number;
+        0: it was not noted then.
     """
 
     key: bytes
@@ -44,6 +46,7 @@ class CachedUrl:
     confirmed_time: int | None = None
     source: int = 1
     fetched_url: str | None = None
+    change_time: int = 0
 
 
 class ContentRow(NamedTuple):

@@ -328,6 +328,8 @@ class Walk:
         assert {view for view, number in changes.items() if number != self.changes.get(view)} == model.changed
         self.changes = changes
         model.changed.clear()
+        times = queue.database.query("SELECT change_time FROM lccurl WHERE change_number > 0 ORDER BY change_number")
+        assert times == sorted(times) and (0,) not in times, "who goes on from a time misses nothing"
         status = queue.database.now(provider_status, queue.pid, 100)
         assert status.error_count == len(model.errors)
         assert [(error.code, error.url) for error in status.errors] == model.errors[-100:]

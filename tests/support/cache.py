@@ -38,6 +38,7 @@ class Cache:
             "mimetype": mimetype,
             "state": CACHED,
             "change_number": self.change,
+            "change_time": NOW + self.change,
             "md5": f"{self.change:032x}",
             "len": 12,
             "mtime": NOW,
@@ -61,22 +62,24 @@ class Cache:
         self.change += count
         self.database.now(_fill, list(row), rows, self.change)
 
-    def delete(self, pid: int, curl: str, mimetype: str = "text/html") -> None:
+    def delete(self, pid: int, curl: str, mimetype: str = "text/html", **more: Any) -> None:
         """Leave a tombstone, as the next change."""
         self.change += 1
         row = empty_cache_row(url_key(pid, curl, mimetype), pid)
         row |= {"curl": curl, "mimetype": mimetype, "state": DELETED, "change_number": self.change}
-        self.database.now(_put, row | {"confirmed_time": NOW}, self.change)
+        row |= {"change_time": NOW + self.change, "confirmed_time": NOW, **more}
+        self.database.now(_put, row, self.change)
 
 
 def _put(txn: Txn, row: dict[str, Any], change: int) -> None:
     txn.upsert("lccurl", list(row), [list(row.values())], ["urlkey"])
     txn.execute("UPDATE counters SET value = ? WHERE name = 'change'", [change])
+    txn.execute("UPDATE counters SET value = ? WHERE name = 'change_time'", [row["change_time"]])
 
 
 def _clear(txn: Txn) -> None:
     txn.execute("DELETE FROM lccurl")
-    txn.execute("UPDATE counters SET value = 0 WHERE name IN ('change', 'forgotten')")
+    txn.execute("UPDATE counters SET value = 0 WHERE name IN ('change', 'change_time', 'forgotten')")
 
 
 def _fill(txn: Txn, columns: list[str], rows: list[list[Any]], change: int) -> None:

@@ -25,13 +25,25 @@ def _schema(name: str) -> Draft202012Validator:
     return Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": described()["components"]})
 
 
+def _template(path: str) -> str:
+    """The path as the document names it."""
+    parts = path.split("/")
+    for template in described()["paths"]:
+        names = template.split("/")
+        if len(names) == len(parts) and all(
+            name == part or name.startswith("{") for name, part in zip(names, parts, strict=True)
+        ):
+            return str(template)
+    return path
+
+
 def check_content_reply(target: str, method: str, status: int, media_type: str, body: bytes) -> None:
     """A reply of the HTTP interface for content users must be one that the document tells of.
 
     What is wrong with a request on purpose (another method, an unknown path or parameter) is told by its status only.
     """
     url = urlsplit(target)
-    path = "/content/{key}" if url.path.startswith("/content/") else url.path
+    path = "/content/{key}" if url.path.startswith("/content/") else _template(url.path)
     known = described()["paths"].get(path)
     if known is None:
         assert status == 404, target

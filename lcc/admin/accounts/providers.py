@@ -338,12 +338,16 @@ def set_command(
 
     def changed(provider: Provider) -> Provider:
         own = changes
-        for what, value in (("interval", "SECONDS, or none"), ("hours", "HOURS, or ''")):
-            if changes.get(f"{what}_by") == "" and not provider.watched:
-                raise Failed(
-                    f"provider {pid} is registered: no robots.txt is asked for its {what}",
-                    f"lcc-admin provider set {pid} --{what} {value}",
-                )
+        if changes.get("interval_by") == "" and not provider.watched:
+            raise Failed(
+                f"provider {pid} is registered: no robots.txt is asked for its interval",
+                f"lcc-admin provider set {pid} --interval SECONDS, or none",
+            )
+        if changes.get("hours_by") == "" and not provider.watched:
+            raise Failed(
+                f"provider {pid} is registered: no robots.txt is asked for its hours",
+                f"lcc-admin provider set {pid} --hours HOURS, or ''",
+            )
         if provider.watched and (roots or added or removed):
             raise Failed(
                 f"provider {pid} is watched: it has one root",

@@ -81,6 +81,7 @@ _EMPTY: dict[str, Any] = {
     "pid": 0,
     "state": DELETED,
     "change_number": 0,
+    "change_time": 0,
     "connseq": 0,
     "seen": 0,
     "generation": 0,
@@ -115,6 +116,9 @@ _EMPTY: dict[str, Any] = {
     "confirmed_time": None,
 }
 """Column -> value in a tombstone of something that was never cached."""
+
+CHANGE = ("change_number", "change_time")
+"""Of the last change."""
 
 CACHE = Table("lccurl", ("urlkey",), tuple(_EMPTY))
 

@@ -17,6 +17,11 @@ def last_change(txn: Txn) -> int:
     return int(txn.value("SELECT value FROM counters WHERE name = 'change'", (), 0))
 
 
+def last_change_time(txn: Txn) -> int:
+    """When that was, seconds since 1970: no later change is before that; 0: there was none yet."""
+    return int(txn.value("SELECT value FROM counters WHERE name = 'change_time'", (), 0))
+
+
 def database_epoch(txn: Txn) -> str:
     """The epoch of this database: another one after a loss, or if it is created anew."""
     return str(txn.value("SELECT value FROM meta WHERE name = 'epoch'", (), ""))

@@ -6,7 +6,7 @@ Changes reach the queue manager as rows of ``orders``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -298,6 +298,17 @@ def _status(columns: Sequence[Any], errors: Sequence[tuple[Any, ...]]) -> Provid
         deletions_held=held or 0,
         deletions_of=held_of or 0,
     )
+
+
+def provider_ids(txn: Txn, among: Collection[int] | None, limit: int) -> list[int]:
+    """The ids of providers that are not being removed, in order.
+
+    :param among: only of these; None: of all.
+    """
+    sql = "SELECT pid FROM pidb WHERE removed = 0"
+    if among is None:
+        return [pid for (pid,) in txn.query(f"{sql} ORDER BY pid LIMIT ?", [limit])]
+    return sorted(pid for (pid,) in txn.query_in(f"{sql} AND pid IN ({{in}})", sorted(among)))[:limit]
 
 
 def _provider(row: Sequence[Any], roots: tuple[str, ...], former_roots: tuple[str, ...] = ()) -> Provider:

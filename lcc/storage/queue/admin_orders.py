@@ -126,7 +126,7 @@ def _remove_page(write: WriteTransaction, pid: int, progress: bytes) -> bytes | 
     for key, state, connseq, source, words, machine, file in rows:
         if state == CACHED:
             row = empty_cache_row(key, pid)
-            row.update(change_number=write.next("change"), connseq=connseq, confirmed_time=write.now)
+            row.update(write.next_change(), connseq=connseq, confirmed_time=write.now)
             row.update(source=source & COUNTED or source, words=words)
             gone.append(tuple(row.values()))
             write.delete_file(machine, file)

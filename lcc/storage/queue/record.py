@@ -250,7 +250,7 @@ def _judge_type(work: ResultRows, result: FetchResult, row: QueueRow) -> tuple[F
         stats.files_used -= 1
         stats.space_used -= cached["len"] or 0
         withdrawn = polled._replace(source=POLLED | WITHDRAWN)
-        cached.update(zip(STANDING, withdrawn, strict=True), change_number=work.write.next("change"))
+        cached.update(zip(STANDING, withdrawn, strict=True), **work.write.next_change())
         work.changed[row.key] = None
     row = work.queue[row.key] = row._replace(source=POLLED, words=polled.words)
     return result, row
@@ -405,7 +405,7 @@ def _fetched(
         changed = changed or (told and fetched_url != cached["fetched_url"])
         cached["fetched_url"] = fetched_url
     if changed:
-        cached["change_number"] = work.write.next("change")
+        cached.update(work.write.next_change())
     work.changed[row.key] = None
 
 

@@ -168,7 +168,7 @@ class ResultRows:
         cached.update({column: empty[column] for column in TOMBSTONE_UPDATED})
         cached.update(
             state=DELETED,
-            change_number=self.write.next("change"),
+            **self.write.next_change(),
             connseq=connseq,
             source=source,
             words=words,

@@ -16,6 +16,7 @@ from lcc.storage.database.key_ranges import PAGE_BYTES, views_range
 from lcc.storage.database.rows import (
     CACHE,
     CACHED,
+    CHANGE,
     FETCH,
     NOTHING,
     POLLED,
@@ -463,7 +464,7 @@ class RowCache:
                 new.append(self._tombstone(entry))
             elif entry.change is not None:
                 row = empty_cache_row(key, entry.pid)
-                row.update(change_number=entry.change, confirmed_time=self.write.now, **_standing_of(entry.state))
+                row.update(self._change(entry.change), confirmed_time=self.write.now, **_standing_of(entry.state))
                 gone.append(tuple(row.values()))
             else:
                 named = (entry.state.source, entry.state.words) if entry.restood else None
@@ -472,7 +473,7 @@ class RowCache:
                     continue
                 if entry.withdrawn is not None:
                     row = empty_cache_row(key, entry.pid)
-                    row.update(change_number=entry.withdrawn)
+                    row.update(self._change(entry.withdrawn))
                     withdrawn.append(tuple(row.values()))
                     continue
                 # A change that was reverted within the batch is none.
@@ -482,8 +483,8 @@ class RowCache:
                     restricted.append(self._described(entry, 0))
         CACHE.insert(txn, new)
         CACHE.upsert(txn, gone, TOMBSTONE_UPDATED)
-        CACHE.upsert(txn, withdrawn, ("change_number",))
-        CACHE.upsert(txn, described, (*DESCRIPTION, "change_number"))
+        CACHE.upsert(txn, withdrawn, CHANGE)
+        CACHE.upsert(txn, described, (*DESCRIPTION, *CHANGE))
         CACHE.upsert(txn, restricted, DESCRIPTION)
         for (connseq, named, seen, confirmed), keys in groups.items():
             changes, values = _changes(connseq, named, seen)
@@ -494,8 +495,11 @@ class RowCache:
 
     def _described(self, entry: CacheEntry, change: int) -> tuple[Any, ...]:
         row = empty_cache_row(entry.key, entry.pid)
-        row.update(zip(DESCRIPTION, entry.state.description, strict=True), change_number=change)
+        row.update(zip(DESCRIPTION, entry.state.description, strict=True), **self._change(change))
         return tuple(row.values())
+
+    def _change(self, number: int) -> dict[str, int]:
+        return {"change_number": number, "change_time": self.write.change_time if number else 0}
 
     def _tombstone(self, entry: CacheEntry) -> tuple[Any, ...]:
         row = empty_cache_row(entry.key, entry.pid)

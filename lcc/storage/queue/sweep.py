@@ -22,6 +22,7 @@ from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import (
     CACHE,
     CACHED,
+    CHANGE,
     FETCH,
     NOTHING,
     POLLED,
@@ -288,7 +289,7 @@ def remove_content(write: WriteTransaction, rows: Sequence[Removed], pid: int) -
         connseq, source, words = standing
         row.update(connseq=connseq, source=source, words=words, confirmed_time=write.now)
         if key in counted:
-            row.update(change_number=write.next("change"))
+            row.update(write.next_change())
             gone.append(tuple(row.values()))
             stats.files_used -= 1
             stats.space_used -= length or 0
@@ -296,7 +297,7 @@ def remove_content(write: WriteTransaction, rows: Sequence[Removed], pid: int) -
             unseen.append(tuple(row.values()))
         write.delete_file(machine, file)
     CACHE.upsert(txn, gone, TOMBSTONE_UPDATED)
-    CACHE.upsert(txn, unseen, [name for name in TOMBSTONE_UPDATED if name != "change_number"])
+    CACHE.upsert(txn, unseen, [name for name in TOMBSTONE_UPDATED if name not in CHANGE])
     queued = f"SELECT urlkey, len FROM qdb WHERE operation = {FETCH} AND source <> {POLLED} AND urlkey IN ({{in}})"
     for _key, length in txn.query_in(queued, sorted(counted)):
         stats.pend(1, length)
@@ -346,7 +347,7 @@ def leave_to_others(write: WriteTransaction, left: Mapping[bytes, Standing], pid
             connseq, source, words = standing
             withdrawn = 0 if source & COUNTED else WITHDRAWN
             row = empty_cache_row(key, pid)
-            row.update(change_number=write.next("change"), connseq=connseq, source=source | withdrawn, words=words)
+            row.update(write.next_change(), connseq=connseq, source=source | withdrawn, words=words)
             rows.append(tuple(row.values()))
             if withdrawn:
                 stats.files_used -= 1
@@ -355,7 +356,7 @@ def leave_to_others(write: WriteTransaction, left: Mapping[bytes, Standing], pid
         again = "" if standing.source & COUNTED else ", generation = generation + 1"
         sql = f"UPDATE qdb SET connseq = ?, source = ?, words = ?{again}"
         txn.execute_in(f"{sql} WHERE operation = {FETCH} AND urlkey IN ({{in}})", keys, standing)
-    CACHE.upsert(txn, rows, ("change_number", *_STANDING))
+    CACHE.upsert(txn, rows, (*CHANGE, *_STANDING))
     write.pending.touched |= set(polled)
 
 

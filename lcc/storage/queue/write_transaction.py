@@ -88,6 +88,7 @@ class Stats:
             self.wantfullset = reason[:_REASON_CHARS]
 
 
+_CHANGE_TIME = "change_time"
 _CHANGE_FENCE = "UPDATE counters SET value = value + 1 WHERE name = 'fence'"
 _values: Callable[[Stats], tuple[Any, ...]] = attrgetter(*_STATS)
 _NO_STATS = _values(Stats())
@@ -145,6 +146,16 @@ class WriteTransaction:
         """Increment a counter, and return it."""
         self._counters[counter] += 1
         return self._counters[counter]
+
+    @property
+    def change_time(self) -> int:
+        """When the changes of this transaction were, seconds since 1970: never before those of an earlier one."""
+        time = self._counters[_CHANGE_TIME] = max(self.now, self._counters[_CHANGE_TIME])
+        return time
+
+    def next_change(self) -> dict[str, int]:
+        """The number and the time of the next change, as columns (:data:`lcc.storage.database.rows.CHANGE`)."""
+        return {"change_number": self.next("change"), "change_time": self.change_time}
 
     def load_stats(self, pids: Iterable[int]) -> None:
         """Load the statistics of these providers in one query."""

@@ -15,6 +15,7 @@ from lcc.model import COUNTED, CachedUrl
 from lcc.model.crawls import bucket_of
 from lcc.storage.database.key_ranges import PAGE_BYTES, UNTYPED, is_untyped, provider_range, views_range
 from lcc.storage.database.rows import CACHED, POLLED, SELECT_USER, USER_COLUMNS, cached_url
+from lcc.storage.database.status import last_change_time
 from lcc.storage.database.transactions import Txn
 
 EXAMINED_ROWS = 250
@@ -230,8 +231,36 @@ def page_by_change(txn: Txn, selection: Selection, after: int, upto: int, limit:
     rows = txn.query(sql, [after, end, *parameters, wanted])
     if len(rows) == wanted and rows:
         end = rows[-1][_CHANGE]
-    gone = [row if selection.holds(row) else attrs.evolve(row, state="deleted") for row in selection.in_buckets(rows)]
-    return ChangePage(gone, end, end < upto)
+    return ChangePage(_as_changes(selection, rows), end, end < upto)
+
+
+def _as_changes(selection: Selection, rows: Iterable[Sequence[Any]]) -> list[CachedUrl]:
+    """What is cached, but is not selected any longer, is deleted to who follows the changes."""
+    return [row if selection.holds(row) else attrs.evolve(row, state="deleted") for row in selection.in_buckets(rows)]
+
+
+def changes_of(txn: Txn, pid: int, after: int, rows_max: int) -> list[int] | None:
+    """The numbers of a provider's changes behind this one, in order; None: it has more rows than this, changed or
+    not."""
+    sql = "SELECT change_number FROM lccurl WHERE urlkey > ? AND urlkey <= ? LIMIT ?"
+    rows = txn.query(sql, [*provider_range(pid), rows_max + 1])
+    return None if len(rows) > rows_max else sorted(number for (number,) in rows if number > after)
+
+
+def rows_of_changes(txn: Txn, pid: int, numbers: Sequence[int]) -> list[CachedUrl]:
+    """A provider's rows whose last changes are these, as :func:`page_by_change` gives them."""
+    select = SELECT_USER.replace("FROM lccurl", f"FROM lccurl {txn.by_index('lccurl_change')}")
+    rows = txn.query_in(f"{select} WHERE source <> {POLLED} AND change_number IN ({{in}})", numbers)
+    found = _as_changes(Selection(frozenset([pid])), rows)
+    return sorted((row for row in found if row.pid == pid), key=lambda row: row.change)
+
+
+def change_time_after(txn: Txn, number: int) -> int:
+    """The time of the first change with a greater number that is still known; that of the last one, if none is."""
+    table = f"lccurl {txn.by_index('lccurl_change')}"
+    sql = f"SELECT change_time FROM {table} WHERE change_number > ? ORDER BY change_number LIMIT 1"
+    time = txn.value(sql, [number])
+    return last_change_time(txn) if time is None else int(time)
 
 
 def _host(curl: str) -> str:

@@ -14,6 +14,7 @@ from lcc.roles.cu.formats import FORMATS, JsonLines
 from lcc.roles.cu.items import FIELDS as ITEM_FIELDS
 from lcc.roles.cu.packages.kinds import KINDS
 from lcc.roles.cu.query import FIELDS, MULTIPLE
+from lcc.roles.cu.resourcesync import MEDIA_TYPE
 from lcc.roles.cu.site_robots import ANSWER as ROBOTS_ANSWER
 from lcc.roles.cu.site_robots import QUESTION as ROBOTS_QUESTION
 from lcc.roles.cu.url_states import ANSWER as STATE_ANSWER
@@ -189,6 +190,16 @@ def _object(meanings: dict[str, str], types: dict[str, Any], required: Iterable[
     }
 
 
+def _path_parameter(name: str, meaning: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "description": meaning, "schema": {"type": "string"}}
+
+
+def _resourcesync(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+    body = {MEDIA_TYPE: {"schema": {"type": "string"}}}
+    good = {"200": {"description": "the document", "content": body}}
+    return _operation(summary, parameters, good, "400", "401", "403", "404", "405", "429", "503")
+
+
 def _items() -> dict[str, Any]:
     parameters: list[dict[str, Any]] = []
     for name, meaning in ITEM_PARAMETERS.items():
@@ -277,6 +288,15 @@ def document(version: str) -> dict[str, Any]:
             "/package": _package(),
             "/states": _states(),
             "/robots": _questions("What robots.txt of sites say", "Robots", []),
+            "/.well-known/resourcesync": _resourcesync("ResourceSync: the source description", []),
+            "/resourcesync/{provider}/{document}": _resourcesync(
+                "ResourceSync: capability list, resource list and change list of a provider",
+                [_path_parameter("provider", "its id"), _path_parameter("document", "its name, with .xml")],
+            ),
+            "/resourcesync/{provider}/{list}/{part}": _resourcesync(
+                "ResourceSync: a part of a list, as its index names it",
+                [_path_parameter(name, "as in the index") for name in ("provider", "list", "part")],
+            ),
             "/openapi.json": _operation(
                 "This document", [], {"200": {"description": "it", "content": {"application/json": {}}}}, "405"
             ),

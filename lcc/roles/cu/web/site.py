@@ -15,6 +15,7 @@ from lcc.config import CuConfig
 from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.packages.production import Workshop
+from lcc.roles.cu.resourcesync import FOLDER, WELL_KNOWN
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.contents import Contents
 from lcc.roles.cu.web.items import Items
@@ -22,6 +23,7 @@ from lcc.roles.cu.web.line_questions import UserSite
 from lcc.roles.cu.web.listings import Changes, Listing
 from lcc.roles.cu.web.openapi import document
 from lcc.roles.cu.web.packages import Packages
+from lcc.roles.cu.web.resourcesync import Description, Lists
 from lcc.roles.cu.web.robots import Robots
 from lcc.roles.cu.web.states import States
 from lcc.transport.http_replies import JsonDocument, reply_json
@@ -71,6 +73,11 @@ def build_site(
     root.putChild(b"changes", Changes(database, authenticator, reactor, stall, watcher, settings.wait_max))
     root.putChild(b"content", Contents(database, authenticator, content, reactor, stall, tasks))
     root.putChild(b"items", Items(database, tasks, authenticator, reactor, stall))
+    source = database, authenticator, reactor, stall, settings.url
+    root.putChild(FOLDER.encode(), Lists(*source))
+    well_known = _Root()
+    well_known.putChild(FOLDER.encode(), Description(*source))
+    root.putChild(WELL_KNOWN.encode(), well_known)
     root.putChild(b"states", States(database, authenticator, reactor, stall))
     root.putChild(b"robots", Robots(database, tasks, authenticator, reactor, stall, order_robots))
     packages = Packages(
