@@ -172,5 +172,15 @@ STEPS = (
         full="--sqlite",
         quick="--sqlite --feeds 200 --items 2",
     ),
+    Step(
+        "crawl, MariaDB",
+        "crawl",
+        (
+            "crawl on MariaDB, against Scrapy",
+            "CPU of all roles and the database for a crawled page, MariaDB",
+            "CPU of extraction for a crawled page, MariaDB",
+        ),
+        quick="--pages 3200",
+    ),
     Step("packages", "package_speed", ("tar.gz of the cache, against tar and gzip",), quick="--files 2000"),
 )
