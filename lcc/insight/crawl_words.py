@@ -7,7 +7,7 @@ from typing import Any
 
 from lcc.domain.wording import duration, number, utc
 from lcc.errors import entry_for
-from lcc.model.crawls import NEVER, CrawlState, CrawlStatus, HostRow, KnownUrl, UrlState
+from lcc.model.crawls import NEVER, CrawlState, CrawlStatus, HostRow, KnownUrl, StoreTrouble, UrlState
 from lcc.model.states import UnreadRobots
 from lcc.storage.spider.rows import write_settings
 
@@ -93,6 +93,22 @@ def state_words(status: CrawlStatus) -> str:
     if state is CrawlState.ACTIVE:
         return "done" if status.is_done else "active"
     return str(state.value)
+
+
+def store_record(trouble: StoreTrouble) -> dict[str, Any]:
+    """A store that lacks pages, for programs."""
+    return {
+        "spider": trouble.spider,
+        "store": trouble.store,
+        "fault": trouble.fault or None,
+        "backlog": trouble.backlog,
+    }
+
+
+def store_words(trouble: StoreTrouble) -> str:
+    """What a store lacks, and why."""
+    lacks = f"{trouble.store} of {trouble.spider} lacks {number(trouble.backlog, 'page')}"
+    return f"{lacks}: {trouble.fault}" if trouble.fault else f"{lacks}, and is getting them"
 
 
 def progress_line(status: CrawlStatus) -> str:

@@ -65,8 +65,8 @@ class IPageStore(Interface):
 
 
 class IOpenStore(Interface):
-    """An open store.  It is called in a thread, one call at a time; any OSError means that it is to be closed, and
-    opened again at the last place that the frontier has."""
+    """An open store.  It is called in a thread, one call at a time; whatever it raises means that it is to be closed,
+    and opened again, after a while, at the last place that the frontier has."""
 
     def write(pages: Sequence[tuple[Page, PageLinks]]) -> None:
         """Take pages with their links, in order.
@@ -209,7 +209,13 @@ class IFrontier(Interface):
     # Reading.
 
     def places() -> Deferred[dict[str, str]]:
-        """By name of a store: what the last batch said of it."""
+        """Where each store of this spider stands, and how far what else it reads was read, by name; as the last batch
+        said."""
+
+    def backlog(store: str, after: bytes, limit: int) -> Deferred[list[bytes]]:
+        """Keys of pages of the cache that a store of this spider lacks, in their order.
+
+        :param after: the last key that is known; empty: from the first."""
 
     def known(crawl: int, keys: Collection[bytes]) -> Deferred[dict[bytes, KnownUrl]]:
         """Those of these URLs that the frontier has."""

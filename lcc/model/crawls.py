@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -158,15 +158,45 @@ class Trap(NamedTuple):
     key: bytes
 
 
+class StoreWork(NamedTuple):
+    """What a store made of some pages.
+
+    :ivar place: where it stands, as it said; None: it cannot write, and stands where it did.
+    :ivar fault: why it cannot write; empty: it can.
+    :ivar lacks: keys of pages, of the cache, that it could not take; they are its backlog, which it gets later.
+    :ivar has: keys of pages that are in its backlog no longer.
+    """
+
+    place: str | None
+    fault: str = ""
+    lacks: Collection[bytes] = ()
+    has: Collection[bytes] = ()
+
+
+class StoreTrouble(NamedTuple):
+    """A store that lacks pages.
+
+    :ivar spider: whose it is.
+    :ivar fault: why it cannot write; empty: it can by now.
+    :ivar backlog: pages that it lacks.
+    """
+
+    spider: str
+    store: str
+    fault: str
+    backlog: int
+
+
 @attrs.frozen
 class FrontierBatch:
     """What a spider has read: takes effect as a whole.
 
     :ivar pages: in the order of their changes.
     :ivar tokens: by bucket: where to read on in the changes of the cache.
-    :ivar places: by name of a store: what it has, as it said.
+    :ivar places: by name of what else is read: how far.
     :ivar dropped: by crawl and filter: links that it has dropped, added to what it has dropped so far.
     :ivar traps: by pattern: added to its count.
+    :ivar stores: what the stores made of the pages, by name.
     """
 
     pages: Sequence[ReadPage] = ()
@@ -174,6 +204,7 @@ class FrontierBatch:
     places: Mapping[str, str] = attrs.field(factory=dict)
     dropped: Mapping[tuple[int, str], int] = attrs.field(factory=dict)
     traps: Mapping[Trap, int] = attrs.field(factory=dict)
+    stores: Mapping[str, StoreWork] = attrs.field(factory=dict)
 
 
 class KnownUrl(NamedTuple):

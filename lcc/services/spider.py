@@ -192,6 +192,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         environment.disk,
         StoreSettings(settings.segment_bytes),
         environment.in_thread,
+        reactor.seconds,
     )
     client = _client(config, environment)
     engine = Spider(settings, frontier, client, pool, keeping, reactor, environment.now)

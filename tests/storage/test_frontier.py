@@ -12,7 +12,19 @@ import pytest
 from lcc.domain.spider.keys import found_url
 from lcc.domain.spider.rules import START_CASH, FrontierRules
 from lcc.errors import Busy, StoreUnavailable, code
-from lcc.model.crawls import NEVER, FrontierBatch, HostRef, ReadPage, Trap, UrlOrder, UrlState, Verdict, bucket_of
+from lcc.model.crawls import (
+    NEVER,
+    FrontierBatch,
+    HostRef,
+    ReadPage,
+    StoreTrouble,
+    StoreWork,
+    Trap,
+    UrlOrder,
+    UrlState,
+    Verdict,
+    bucket_of,
+)
 from lcc.storage.spider.orders import (
     CRAWL_EXCLUDE,
     CRAWL_INCLUDE,
@@ -23,6 +35,7 @@ from lcc.storage.spider.orders import (
     CRAWL_START,
     ORDERS,
 )
+from lcc.storage.spider.stores import store_troubles
 from lcc.storage.spider.views import biggest_hosts, parked_hosts, way_to
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.frontier import ALL, NOW, Spider, found, frontier_database
@@ -107,6 +120,26 @@ def test_a_commit_that_was_not_heard_of_is_not_done_twice(spider: Spider) -> Non
     assert url.path == "x"
     spider.answer(Verdict.LOST, A + "x")
     assert spider.told() == [A + "x"]
+
+
+def test_the_backlog_of_a_store(spider: Spider) -> None:
+    def save(place: str | None, fault: str = "", lacks: str = "", has: str = "") -> StoreTrouble | None:
+        keys = [[letter.encode() * 20 for letter in letters] for letters in (lacks, has)]
+        works = {"links": StoreWork("p2"), "text": StoreWork(place, fault, *keys)}
+        result_of(spider.store.commit(FrontierBatch(stores=works), NOW))
+        return next(iter(spider.database.blocking.interact(store_troubles)), None)
+
+    name = spider.store._name
+    assert save("p1") is None
+    assert save(None, "full", lacks="abc") == StoreTrouble(name, "text", "full", 3)
+    assert save(None, "full", lacks="cd") == StoreTrouble(name, "text", "full", 4), "each page once"
+    assert result_of(spider.store.places()) == {"links": "p2", "text": "p1"}
+    assert result_of(spider.store.backlog("text", b"", 3)) == [letter * 20 for letter in (b"a", b"b", b"c")]
+    assert result_of(spider.store.backlog("text", b"c" * 20, 3)) == [b"d" * 20]
+    assert result_of(spider.store.backlog("links", b"", 3)) == []
+    assert save("p3", has="abx") == StoreTrouble(name, "text", "", 2)
+    assert save("p4", has="cd") is None
+    assert result_of(spider.store.places())["text"] == "p4"
 
 
 def test_told_hosts_are_asked_for_once_in_a_while(spider: Spider) -> None:

@@ -102,6 +102,6 @@ def spider_lacks(config: Config) -> Iterator[str]:
         yield f"spider.listen_token_file: there is no {token}, and lcc-spider does not start: write a token into it"
     if "warc" in settings.stores and (missing := missing_packages()):
         yield (
-            f"spider.stores: the store warc needs {' and '.join(missing)}, not installed here: no page is read"
+            f"spider.stores: the store warc needs {' and '.join(missing)}, not installed here: it keeps nothing"
             " (pip install 'lcc[warc]')"
         )

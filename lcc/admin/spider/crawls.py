@@ -34,7 +34,16 @@ from lcc.commands.watch import clean, interval_option
 from lcc.domain.urls import site_of
 from lcc.domain.wording import number, utc
 from lcc.errors import ConfigError
-from lcc.insight.crawl_words import crawl_facts, crawl_record, host_record, progress_line, state_words, unread_words
+from lcc.insight.crawl_words import (
+    crawl_facts,
+    crawl_record,
+    host_record,
+    progress_line,
+    state_words,
+    store_record,
+    store_words,
+    unread_words,
+)
 from lcc.model.crawls import BUCKETS, CrawlSettings, CrawlState, UrlOrder
 from lcc.model.shellwords import shell_word
 from lcc.spider.crawl_inputs import check_crawl, check_settings
@@ -54,6 +63,7 @@ from lcc.storage.spider.orders import (
     STARTS_MAX,
     add_body,
 )
+from lcc.storage.spider.stores import store_troubles
 from lcc.storage.spider.views import biggest_hosts, crawl_status, crawl_statuses, parked_hosts
 
 HOSTS_SHOWN = 10
@@ -293,11 +303,12 @@ def show_command(admin: Admin, name: str, as_json: bool) -> None:
 @json_option
 @pass_admin
 def status_command(admin: Admin, name: str | None, as_json: bool) -> None:
-    """Show the spiders, and of each crawl (or this one) its progress and its hosts."""
+    """Show the spiders, their stores that lack pages, and of each crawl (or this one) its progress and its hosts."""
     with TABLES.database(admin) as database:
         running = database.interact(spiders)
         statuses = [existing_crawl(database, name)] if name else database.interact(crawl_statuses)
         hosts = {each.crawl.id: database.interact(biggest_hosts, each.crawl.id, HOSTS_SHOWN) for each in statuses}
+        troubles = database.interact(store_troubles)
         parked = {each.crawl.id: database.interact(parked_hosts, each.crawl.id, HOSTS_SHOWN) for each in statuses}
     if as_json:
         crawls = [
@@ -309,13 +320,15 @@ def status_command(admin: Admin, name: str | None, as_json: bool) -> None:
             for each in statuses
         ]
         found = [{"name": each.name, "buckets": len(each.buckets)} for each in running]
-        click.echo(json.dumps({"spiders": found, "crawls": crawls}))
+        stores = [store_record(each) for each in troubles]
+        click.echo(json.dumps({"spiders": found, "stores": stores, "crawls": crawls}))
         return
     waiting = {host.root for each in statuses for host in hosts[each.crawl.id] if host.waiting}
     unread = unread_of(admin, sorted(waiting))
     facts: list[tuple[str, Any]] = [
         ("spider", f"{each.name}: {len(each.buckets)} of {BUCKETS} buckets") for each in running
     ]
+    facts += [("store", store_words(each)) for each in troubles]
     for each in statuses:
         facts += [("crawl", f"{each.crawl.name} ({state_words(each)})"), ("progress", progress_line(each))]
         for host in hosts[each.crawl.id]:

@@ -34,6 +34,7 @@ class SpiderCommands(PausingCommands[Spider]):
         crawls = sorted(engine.crawls.reading(), key=lambda rules: rules.crawl.name)
         lines += [("crawl", f"{each.crawl.name}: {each.crawl.state.value}") for each in crawls[:CRAWLS_SHOWN]]
         lines += more(CRAWLS_SHOWN, len(crawls), "crawl")
+        lines += [("store", f"{name} cannot write: {fault}") for name, fault in engine.store_faults.items()]
         lines.append(("told", f"{number(counts.told, 'URL')}, {number(waiting, 'set')} without an answer"))
         lines.append(
             (

@@ -21,6 +21,7 @@ slow holds up the one before it: packages are read as they are worked off, and a
   wrote behind their places.  URLs that were marked as told and never were are lost, as the cache answers, and told
   again.  A set that is told twice is applied once, and hints may be repeated anyway.
 * The database, the UNS or ``lcc-cu`` is unreachable: the loop that needs it waits, and begins where it was.
+* A store cannot write: it gets the pages later (:mod:`lcc.roles.spider.keeping`); nothing waits for it.
 * Another spider has taken over its buckets, as it was silent for too long: it claims the frontier anew.
 * A page that no extractor can read: it has no links, and is counted.
 * The changes since the token are not known any longer (a backup was put back): all pages are read once more.
@@ -28,7 +29,7 @@ slow holds up the one before it: packages are read as they are worked off, and a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -45,6 +46,7 @@ from lcc.interfaces import IFrontier
 from lcc.model.crawls import BUCKETS, SpiderClaim
 from lcc.roles.background import Background
 from lcc.roles.spider.answers import Answers
+from lcc.roles.spider.backlog import Backlog
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_list import CrawlList
 from lcc.roles.spider.follower import Extractor, Follower, Keeper
@@ -170,6 +172,17 @@ class Spider:
         self.answers = Answers(
             frontier, client, now, settings.told_wait, settings.window, self.follower.note_unread, self.counters
         )
+        self.backlog = Backlog(
+            frontier,
+            client,
+            extractor,
+            keeper,
+            self.follower.lock,
+            lambda batch: frontier.commit(batch, int(self.now())),
+            settings.page_bytes,
+            settings.batch_bytes // 2,
+        )
+        self._keeper = keeper
         self._caught_up: set[int] = set()
         """Crawls whose providers were read."""
         self.teller = Teller(
@@ -188,9 +201,17 @@ class Spider:
         self._managing = self._loop("carry out orders", self._manage)
         self._following = self._loop("read pages", self._follow)
         self._catching_up = self._loop("read what providers have", self._catch_up)
+        self._completing = self._loop("give stores what they lack", self.backlog.work_off)
         self._telling = self._loop("tell URLs", self._tell)
         self._asking = self._loop("ask what became of URLs", self._ask)
-        self._loops = (self._managing, self._following, self._catching_up, self._telling, self._asking)
+        self._loops = (
+            self._managing,
+            self._following,
+            self._catching_up,
+            self._completing,
+            self._telling,
+            self._asking,
+        )
         self._ticking = LoopingCall(self._tick)
         self._ticking.clock = clock
 
@@ -233,6 +254,11 @@ class Spider:
     def trouble(self) -> str:
         """What it waits for, for people; empty: nothing."""
         return "; ".join(dict.fromkeys(self.troubles.values()))
+
+    @property
+    def store_faults(self) -> Mapping[str, str]:
+        """Why stores cannot write, by their names; those that can are left out."""
+        return self._keeper.faults
 
     # The loops.
 

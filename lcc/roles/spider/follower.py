@@ -21,7 +21,7 @@ from lcc.client.cache import CacheClient
 from lcc.client.packages import PageStream
 from lcc.config import SpiderConfig
 from lcc.interfaces import IFrontier
-from lcc.model.crawls import BUCKETS, FrontierBatch
+from lcc.model.crawls import BUCKETS, FrontierBatch, StoreWork
 from lcc.model.links import Page, PageLinks
 from lcc.roles.spider.crawl_rules import CrawlRules
 from lcc.roles.spider.reading import Chosen, Reading
@@ -34,7 +34,8 @@ NOW, BEGINNING = "now", "0"
 _WAIT_SECONDS = 60
 _CAUGHT_UP_SECONDS = 1.0
 """A page that was cached so long ago, and has not come while the changes were waited for, does not come."""
-_KEYS_AT_ONCE = 50
+KEYS_AT_ONCE = 50
+"""Pages that are asked for by their keys."""
 _UNREAD_MAX = 10_000
 _ROW_BYTES = 1000
 """What a page counts besides its content."""
@@ -50,8 +51,25 @@ class Extractor(Protocol):
 class Keeper(Protocol):
     """Keeps pages."""
 
-    def keep(self, pages: Sequence[tuple[Page, PageLinks]]) -> Deferred[Mapping[str, str]]:
-        """Where each store stands, once it has these."""
+    @property
+    def faults(self) -> Mapping[str, str]:
+        """Why stores cannot write, by their names."""
+
+    @property
+    def behind(self) -> Sequence[str]:
+        """Stores that may lack pages, and can be tried now."""
+
+    def keep(self, pages: Sequence[tuple[Page, PageLinks]]) -> Deferred[Mapping[str, StoreWork]]:
+        """What each store made of these."""
+
+    def keep_in(self, store: str, pages: Sequence[tuple[Page, PageLinks]]) -> Deferred[Mapping[str, StoreWork]]:
+        """The same of one store."""
+
+    def rest(self, store: str) -> None:
+        """A store is not tried for a while."""
+
+    def caught_up(self, store: str) -> None:
+        """A store lacks nothing."""
 
     def begin_again(self) -> None:
         """What was kept last may not be committed: stores go back to their places in the frontier."""
@@ -62,6 +80,7 @@ class Follower:
 
     :param crawls: those whose pages are read.
     :param committed: called when a batch is.
+    :ivar lock: held from what stores keep to its commit.
     :ivar is_caught_up: it waits for the next change.
     """
 
@@ -92,7 +111,7 @@ class Follower:
         self._now = now
         self._committed = committed
         self._unread: dict[str, float] = {}
-        self._lock = DeferredLock()
+        self.lock = DeferredLock()
         self._all_read = False
 
     async def follow(self) -> None:
@@ -149,7 +168,7 @@ class Follower:
         """
         before = self._clock.seconds() - _CAUGHT_UP_SECONDS
         while self.is_caught_up:
-            keys = [key for key, noted in self._unread.items() if noted <= before][:_KEYS_AT_ONCE]
+            keys = [key for key, noted in self._unread.items() if noted <= before][:KEYS_AT_ONCE]
             if not keys:
                 return
             stream = await self._client.packages(None, key=keys, **self._content)
@@ -200,7 +219,7 @@ class Follower:
         count = 0
         waiting: tuple[Chosen, Deferred[list[PageLinks]]] | None = None
         try:
-            async for pages in self._batches(stream):
+            async for pages in batches(stream, self._settings.batch_bytes // 2):
                 count += len(pages)
                 chosen = await self._reading.choose(crawls, pages)
                 before, waiting = waiting, (chosen, self._extractor.extract(chosen.pages))
@@ -216,18 +235,6 @@ class Follower:
                 waiting[1].cancel()
         return count
 
-    async def _batches(self, stream: PageStream) -> AsyncIterator[list[Page]]:
-        batch: list[Page] = []
-        size = 0
-        async for page in stream:
-            batch.append(page)
-            size += _ROW_BYTES + len(page.content)
-            if size >= self._settings.batch_bytes // 2:
-                yield batch
-                batch, size = [], 0
-        if batch:
-            yield batch
-
     async def _commit(
         self,
         chosen: Chosen,
@@ -236,10 +243,10 @@ class Follower:
         places: Mapping[str, str],
     ) -> None:
         links = await extracted
-        await self._lock.acquire()
+        await self.lock.acquire()
         try:
             kept = await self._keeper.keep(list(zip(chosen.pages, links, strict=True))) if chosen.pages else {}
-            batch = await self._reading.batch(chosen, links, tokens, {**kept, **places})
+            batch = await self._reading.batch(chosen, links, tokens, places, kept)
             now = int(self._now())
             if chosen.gone:
                 await self._frontier.answer(chosen.gone, [], now)
@@ -249,5 +256,19 @@ class Follower:
             self._keeper.begin_again()
             raise
         finally:
-            self._lock.release()
+            self.lock.release()
         self._committed()
+
+
+async def batches(stream: PageStream, size_bytes: int) -> AsyncIterator[list[Page]]:
+    """The pages of a stream, so many bytes of content at a time, about."""
+    batch: list[Page] = []
+    size = 0
+    async for page in stream:
+        batch.append(page)
+        size += _ROW_BYTES + len(page.content)
+        if size >= size_bytes:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -33,6 +33,7 @@ ASKED = counter("lcc_spider_urls_asked", "URLs of which the cache was asked what
 ANSWERED = counter("lcc_spider_urls_answered", "Of these, with an answer: unchanged, failed, gone …", "verdict")
 SITES = counter("lcc_spider_sites", "Hosts that became watched providers")
 ORDERS = counter("lcc_spider_orders", "Orders of commands and the HTTP interface carried out")
+STORES_FAILING = gauge("lcc_spider_stores_failing", "Stores that cannot write")
 PAUSED = gauge("lcc_spider_paused", "1: paused by an operator, tells nothing")
 
 
@@ -73,6 +74,7 @@ class SpiderMetrics:
         yield ANSWERED.by(dict(counts.answered))
         yield SITES(counts.sites)
         yield ORDERS(counts.orders)
+        yield STORES_FAILING(len(engine.store_faults))
         yield PAUSED(engine.paused_since is not None)
         yield from self._database.readings("spider")
 
@@ -86,6 +88,11 @@ class SpiderMetrics:
             "start the UNS (twistd lcc-uns), and see [spider] connect and [uns] listen_notifiers",
         )
         yield Condition("reading", engine.troubles.get("read pages", ""), "see [spider] cache, and the log of lcc-cu")
+        yield Condition(
+            "storing",
+            "; ".join(f"the store {name} cannot write: {fault}" for name, fault in engine.store_faults.items()),
+            "make room in [spider] folder; the store then gets what it lacks",
+        )
         yield Condition(
             "not-paused",
             "" if engine.paused_since is None else "paused by an operator: it tells nothing",

@@ -10,7 +10,17 @@ import attrs
 
 from lcc.interfaces import IFrontier
 from lcc.model.candidates import Candidate, Facts, HostFacts
-from lcc.model.crawls import FoundUrl, FrontierBatch, KnownUrl, ReadPage, Trap, UrlAnswer, UrlState, Verdict
+from lcc.model.crawls import (
+    FoundUrl,
+    FrontierBatch,
+    KnownUrl,
+    ReadPage,
+    StoreWork,
+    Trap,
+    UrlAnswer,
+    UrlState,
+    Verdict,
+)
 from lcc.model.links import Page, PageLinks
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_rules import CrawlRules, Named
@@ -95,13 +105,19 @@ class Reading:
         return chosen
 
     async def batch(
-        self, chosen: Chosen, links: Sequence[PageLinks], tokens: Mapping[int, str], places: Mapping[str, str]
+        self,
+        chosen: Chosen,
+        links: Sequence[PageLinks],
+        tokens: Mapping[int, str],
+        places: Mapping[str, str],
+        stores: Mapping[str, StoreWork],
     ) -> FrontierBatch:
         """What is saved of pages.
 
         :param links: of the pages that were chosen.
         :param tokens: by bucket, where to read on behind them.
-        :param places: by name, where stores stand behind them.
+        :param places: by name, how far what else is read was read.
+        :param stores: what stores made of them.
         """
         sums = _Sums()
         pages: list[ReadPage] = []
@@ -109,7 +125,7 @@ class Reading:
             pages += await self._follow(rules, [(each, chosen.pages[each.at], links[each.at]) for each in mine], sums)
         self._counters.read += len(pages)
         self._counters.unread += sum(each.failed for each in links)
-        return FrontierBatch(pages, tokens, places, sums.dropped, sums.traps)
+        return FrontierBatch(pages, tokens, places, sums.dropped, sums.traps, stores)
 
     async def _follow(
         self, rules: CrawlRules, mine: Sequence[tuple[_Mine, Page, PageLinks]], sums: _Sums

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from lcc.model.crawls import Crawl, CrawlState, FoundUrl, FrontierBatch, ReadPage, UrlOrder, UrlState
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.rows import URLS, Host, Url
+from lcc.storage.spider.stores import save_places
 from lcc.storage.spider.write import FrontierWrite
 
 _TRAP_COLUMNS = ("crawl", "hostkey", "trapkey", "urls")
@@ -38,8 +39,7 @@ def commit_batch(write: FrontierWrite, batch: FrontierBatch) -> None:
     for bucket, token in sorted(batch.tokens.items()):
         sql = "UPDATE spclaim SET token = ? WHERE bucket = ? AND run = ?"
         write.txn.execute(sql, [token, bucket, write.run])
-    places = [(write.spider, store, place) for store, place in sorted(batch.places.items())]
-    write.txn.upsert("spplace", ("spider", "store", "place"), places, ("spider", "store"))
+    save_places(write, batch.places, batch.stores)
 
 
 def add_starts(write: FrontierWrite, crawl: Crawl, starts: Sequence[FoundUrl]) -> None:

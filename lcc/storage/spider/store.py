@@ -1,7 +1,7 @@
 """The frontier of all crawls: URLs that are known, and what became of them.  Spiders share it.
 
 Owns ``spcrawl``, ``spurl``, ``sphost``, ``spdomain``, ``sptrap``, ``spexcluded``, ``spcount``, ``spspider``,
-``spclaim`` and ``spplace``; carries out ``sporders``.
+``spclaim``, ``spplace`` and ``spbacklog``; carries out ``sporders``.
 
 Strategy: every write is a bounded transaction in the writer thread, in the order of the calls.  It locks the row of
 its spider, then the hosts that it changes, by their keys: so each URL is changed by one spider at a time.  Whoever
@@ -44,6 +44,7 @@ from lcc.storage.spider.commit import commit_batch, trap_rows
 from lcc.storage.spider.orders import carry_out, open_orders, refuse_order
 from lcc.storage.spider.removal import remove_page
 from lcc.storage.spider.rows import URLS, crawls, known_url
+from lcc.storage.spider.stores import backlog
 from lcc.storage.spider.telling import answer, fail_host, ready_hosts, tell, told_hosts, told_urls, watched
 from lcc.storage.spider.write import HOUR_SECONDS, FrontierWrite
 
@@ -138,6 +139,10 @@ class FrontierStore:
         """As :meth:`lcc.interfaces.IFrontier.places`."""
         sql = "SELECT store, place FROM spplace WHERE spider = ?"
         return self._database.select(lambda txn: dict(txn.query(sql, [self._name])))
+
+    def backlog(self, store: str, after: bytes, limit: int) -> Deferred[list[bytes]]:
+        """As :meth:`lcc.interfaces.IFrontier.backlog`."""
+        return self._database.select(backlog, self._name, store, after, limit)
 
     def known(self, crawl: int, keys: Collection[bytes]) -> Deferred[dict[bytes, KnownUrl]]:
         """As :meth:`lcc.interfaces.IFrontier.known`."""

@@ -119,12 +119,22 @@ CREATE TABLE IF NOT EXISTS spclaim (
     PRIMARY KEY (bucket)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- What the stores of a spider have.
+-- What the stores of a spider have; and how far it has read what providers had before.
 CREATE TABLE IF NOT EXISTS spplace (
     spider VARCHAR(64) NOT NULL,
     store VARCHAR(64) NOT NULL,
     place TEXT NOT NULL,                        -- as the store says
+    fault TEXT NOT NULL,                        -- why it cannot write; empty: it can
+    backlog BIGINT NOT NULL,                    -- rows of spbacklog
     PRIMARY KEY (spider, store)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Pages that a store could not take: it gets them later.
+CREATE TABLE IF NOT EXISTS spbacklog (
+    spider VARCHAR(64) NOT NULL,
+    store VARCHAR(64) NOT NULL,
+    pagekey BINARY(20) NOT NULL,                -- of the cache
+    PRIMARY KEY (spider, store, pagekey)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- What operators want of spiders.  Written by them; a spider answers.

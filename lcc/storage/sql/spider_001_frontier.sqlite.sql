@@ -116,12 +116,22 @@ CREATE TABLE spclaim (
     token TEXT NOT NULL                         -- where to read on in the changes of the cache; empty: at their beginning
 );
 
--- What the stores of a spider have.
+-- What the stores of a spider have; and how far it has read what providers had before.
 CREATE TABLE spplace (
     spider TEXT NOT NULL,
     store TEXT NOT NULL,
     place TEXT NOT NULL,                        -- as the store says
+    fault TEXT NOT NULL,                        -- why it cannot write; empty: it can
+    backlog INTEGER NOT NULL,                   -- rows of spbacklog
     PRIMARY KEY (spider, store)
+) WITHOUT ROWID;
+
+-- Pages that a store could not take: it gets them later.
+CREATE TABLE spbacklog (
+    spider TEXT NOT NULL,
+    store TEXT NOT NULL,
+    pagekey BLOB NOT NULL,                      -- of the cache
+    PRIMARY KEY (spider, store, pagekey)
 ) WITHOUT ROWID;
 
 -- What operators want of spiders.  Written by them; a spider answers.

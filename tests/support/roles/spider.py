@@ -22,7 +22,7 @@ from lcc.domain.spider.rules import FrontierRules
 from lcc.domain.urls import normalise_root, site_of
 from lcc.errors import code
 from lcc.model.cache import CachedUrl
-from lcc.model.crawls import BUCKETS, Crawl, CrawlSettings, CrawlStatus, bucket_of
+from lcc.model.crawls import BUCKETS, Crawl, CrawlSettings, CrawlStatus, StoreWork, bucket_of
 from lcc.model.links import ExtractionLimits, Page, PageLinks, StoreSettings
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
 from lcc.model.states import AnsweredUrl, AskedUrl, SiteRobots
@@ -253,9 +253,20 @@ class Kept:
     def __init__(self) -> None:
         self.pages: list[tuple[Page, PageLinks]] = []
 
-    def keep(self, pages: Sequence[tuple[Page, PageLinks]]) -> Deferred[Mapping[str, str]]:
+    faults: Mapping[str, str] = {}
+    behind: Sequence[str] = ()
+
+    def keep_in(self, store: str, pages: Sequence[tuple[Page, PageLinks]]) -> Deferred[Mapping[str, StoreWork]]:
+        raise AssertionError(store)
+
+    def rest(self, store: str) -> None:
+        raise AssertionError(store)
+
+    caught_up = rest
+
+    def keep(self, pages: Sequence[tuple[Page, PageLinks]]) -> Deferred[Mapping[str, StoreWork]]:
         self.pages += pages
-        return succeed({"memory": str(len(self.pages))})
+        return succeed({"memory": StoreWork(str(len(self.pages)))})
 
     def begin_again(self) -> None:
         pass
@@ -288,14 +299,22 @@ class SpiderWorld:
         frontier = FrontierStore(
             self.database, FrontierRules(window=settings.window, told_wait_seconds=round(settings.told_wait))
         )  # type: ignore[arg-type]
-        limits = ExtractionLimits()
+        limits = ExtractionLimits(page_chars=1000 if "text" in settings.stores else 0)
         pool = ExtractionPool(self.clock, lambda protocol: InlineWorker(self.clock, protocol, limits), limits, 1)
         client: Any = self.lcc
         keeper: Any = self.kept
         if settings.stores:
             stores = stores_named(settings.stores)
             folder = self.home / settings.folder
-            keeper = Keeping(stores, frontier, folder, DISK, StoreSettings(settings.segment_bytes), maybeDeferred)
+            keeper = Keeping(
+                stores,
+                frontier,
+                folder,
+                DISK,
+                StoreSettings(settings.segment_bytes),
+                maybeDeferred,
+                self.clock.seconds,
+            )
             self.keepers.append(keeper)
         spider = Spider(settings, frontier, client, pool, keeper, self.clock, self.now)
         spider.teller.link = client

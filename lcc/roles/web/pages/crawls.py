@@ -7,11 +7,13 @@ from typing import Any
 
 import attrs
 
+from lcc.insight.crawl_words import store_words
 from lcc.model.crawls import CrawlStatus, HostRow
 from lcc.roles.web.pages.base import Front
 from lcc.roles.web.pages.orders import OrderingPage, Told, told
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.orders import CRAWL_PAUSE, CRAWL_RESUME, ORDERS
+from lcc.storage.spider.stores import store_troubles
 from lcc.storage.spider.views import biggest_hosts, crawl_statuses, parked_hosts
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import BodyRequest
@@ -47,7 +49,8 @@ class CrawlsPage(_CrawlPage):
     async def get(self, request: BodyRequest) -> None:
         crawls: list[CrawlStatus] = await self.asked(crawl_statuses)
         rates = self._rates.of(crawls, self.monitor.now())
-        self.front.page(request, "crawls", "Crawls", crawls=crawls, rates=rates)
+        stores = [store_words(trouble) for trouble in await self.asked(store_troubles)]
+        self.front.page(request, "crawls", "Crawls", crawls=crawls, rates=rates, stores=stores)
 
 
 @attrs.frozen
