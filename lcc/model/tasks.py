@@ -405,10 +405,23 @@ class StartedJob(NamedTuple):
     input: str
 
 
+class Assigned(NamedTuple):
+    """A job that is due, and who gets it.
+
+    :ivar manager, run, host: name of the manager, its run, and its host.
+    """
+
+    job: DueJob
+    manager: str
+    run: str
+    host: str
+
+
 class RunningJob(NamedTuple):
     """A job that some manager has, as the scheduler knows it.
 
     :ivar manager: its name.
+    :ivar run: that this manager was when it got the job.
     :ivar killed: why it is to end; empty: it is not to.
     """
 
@@ -417,6 +430,7 @@ class RunningJob(NamedTuple):
     kind: str
     resource: str
     manager: str
+    run: str
     started_time: int
     killed: str
 

@@ -3,7 +3,8 @@
 The manager connects.  Each end opens one root element, whose attributes are its hello (the manager's says its host),
 and then sends flat messages for as long as the connection lives::
 
-    up    <kind …/>* <has …/>* <running …/>* <ready/>     once, first; the first two again whenever they change
+    up    <kind …/>* <has …/>* <over …/>* <running …/>* <ready/>
+                                                          once, first; the first two again whenever they change
           <heartbeat …/>                                  every few seconds: it counts them
           <started …/> <status …/>                        of a job that runs
           <ending …/> (<log …/> | <text …/> | <followup …/> | <notice …/>)* <end …/>
@@ -17,6 +18,9 @@ and then sends flat messages for as long as the connection lives::
 it for lost ``lease_seconds`` after it *received* the last heartbeat; the manager ends it, and all its processes,
 ``lease_seconds`` after it *sent* the last heartbeat that was answered.  The second moment is never the later one, so
 that an attempt has ended wherever it ran before the next one begins.
+
+**A manager that was killed** and is started again waits until no process of its former runs exists, and says so of
+each of them (``<over …/>``).  What they had, and have left no ending of, is lost at once, before their lease is over.
 
 **Endings** have numbers, that count those of the manager's run.  The manager keeps each until it is recorded, and
 says those that are not again, in order, on each new connection, after ``<ready/>``.  An ending that was recorded
@@ -41,6 +45,8 @@ KINDS_MAX = 100
 """Kinds that a manager may name."""
 COMMANDS_MAX = 1000
 """Executables that a manager may name."""
+RUNS_MAX = 16
+"""Earlier runs that a manager may name."""
 
 OUTPUT, DATA, ITEM = "output", "data", "item"
 TEXTS = (OUTPUT, DATA, ITEM)
@@ -168,6 +174,14 @@ class RunningJob(Flat):
     TAG = "running"
     id: int
     attempt: int
+
+
+@attrs.frozen
+class RunOver(Flat):
+    """This earlier run of the manager is over: no process of its jobs exists any longer."""
+
+    TAG = "over"
+    run: str
 
 
 @attrs.frozen
@@ -299,7 +313,8 @@ class EndEnding(Flat):
 
 DOWN = Vocabulary(RunJob, Kill, Heard, EndingsRecorded, Ping)
 UP = Vocabulary(
-    Kind, Has, RunningJob, Ready, Heartbeat, Started, JobStatus, Ending, Log, Text, AddJob, Notify, EndEnding, Ping
+    *(Kind, Has, RunOver, RunningJob, Ready, Heartbeat, Started, JobStatus),
+    *(Ending, Log, Text, AddJob, Notify, EndEnding, Ping),
 )
 
 

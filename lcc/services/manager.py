@@ -25,7 +25,7 @@ from lcc.roles.manager.console import ManagerCommands
 from lcc.roles.manager.content import Contents
 from lcc.roles.manager.engine import Manager
 from lcc.roles.manager.metrics import ManagerMetrics
-from lcc.roles.manager.remains import WorkersLock, sweep
+from lcc.roles.manager.remains import WorkersLock, enter_run, sweep
 from lcc.roles.manager.starting import MARK, Place, Workers, usual_path
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
@@ -83,7 +83,12 @@ class _Jobs(Service):
 
     def _begin(self, _: object = None) -> None:
         if self.running:
-            self._engine.start().addCallback(self._connect).addErrback(_cannot_start)
+            environment, engine = self._environment, self._engine
+            over = enter_run(self._folder / "runs", self._place(), engine.run, environment.disk)
+            engine.start(over).addCallback(self._connect).addErrback(_cannot_start)
+
+    def _place(self) -> str:
+        return self._environment.boot_id()
 
     def _connect(self, _: object) -> None:
         if self.running:
@@ -120,6 +125,10 @@ class _RealJobs(_Jobs):
         self._token = _token(self._folder, self._environment)
         self._workers.open(_place(self._config, self._folder, self._token, self._environment.disk))
         self._waiting.start(_LOCK_SECONDS).addErrback(_cannot_start)
+
+    def _place(self) -> str:
+        boot = super()._place()
+        return boot and f"{boot} {self._lock.file}"
 
     def _look(self) -> None:
         if self._lock.acquire():

@@ -49,6 +49,7 @@ class PlayedScheduler(Peer):
         self.reader: EndingReader | None = None
 
     def peer_ready(self, hello: Hello) -> None:
+        self.rig.runs.append(hello.run)
         self.rig.links.append(self)
 
     def messages_received(self, messages: list[Flat]) -> None:
@@ -77,6 +78,7 @@ class Rig:
     :param user: as whom workers run, if this is root: by default root, since Python may be where nobody else can
         read it.
     :ivar results: endings and commits, in the order in which they came.
+    :ivar runs: that have connected.
     :ivar records: it acknowledges endings.
     :ivar hears: it answers heartbeats.
     """
@@ -98,6 +100,7 @@ user = "{user}"
         self.links: list[PlayedScheduler] = []
         self.heard: list[Flat] = []
         self.results: list[JobResult] = []
+        self.runs: list[str] = []
         self.records = self.hears = True
         self.service: Any = None
         self.process: subprocess.Popen[bytes] | None = None

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 
 from lcc.domain.kinds import KindSettings, parse_kinds
 from lcc.model.tasks import JobState
-from lcc.protocols.jobs import Heartbeat, JobStatus, RunJob, RunningJob, Started
+from lcc.protocols.jobs import Heartbeat, JobStatus, RunJob, RunningJob, RunOver, Started
 from lcc.protocols.work import Ready
 from lcc.storage.disk.file_system import Disk
 from lcc.workers.launch import LEASE_WAS_OVER
@@ -220,9 +220,12 @@ async def test_a_manager_that_is_killed_takes_its_workers_along(rig: Rig) -> Non
     await until(lambda: not alive(started.process) and not with_mark(SLEEPS))
     process.wait()
     await until(lambda: not rig.links)
+    assert not rig.of(RunOver)
     rig.heard.clear()
     await rig.start_process()
     await until(lambda: rig.of(Ready))
+    # All of it is dead: the scheduler need not wait for its lease.
+    assert rig.of(RunOver) == [RunOver(rig.runs[0])] and len(set(rig.runs)) == 2
     assert not rig.of(RunningJob)
     assert (await rig.run(rig.shell("echo next", "next.sh"))).message == "next"
     assert order.id not in {result.id for result in rig.results}

@@ -111,6 +111,7 @@ class Bench(World):
         host: str = "host1",
         capacity: int = 0,
         running: dict[int, int] | None = None,
+        over: tuple[str, ...] = (),
         has: tuple[str, ...] = ("true",),
         **kinds: int,
     ) -> FakeManager:
@@ -120,6 +121,8 @@ class Bench(World):
             manager.peer.say(jobs.Kind("*" if kind == "any" else kind, count))
         for command in has:
             manager.peer.say(jobs.Has(command))
+        for earlier in over:
+            manager.peer.say(jobs.RunOver(earlier))
         for job, attempt in (running or {}).items():
             manager.peer.say(jobs.RunningJob(job, attempt))
         manager.say(Ready())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lcc.model.tasks import DueJob, Effects, JobState, StartedJob
+from lcc.model.tasks import Assigned, Effects, JobState, StartedJob
 from lcc.protocols import jobs
 from lcc.storage.tasks import orders
 from tests.scheduler.bench import Bench
@@ -74,9 +74,9 @@ def test_a_job_that_others_have_made_is_given_out_once(bench: Bench, monkeypatch
     bench.add()
     start = bench.engine.store.start_jobs
 
-    async def start_slowly(chosen: Sequence[tuple[DueJob, str, str]], now: int) -> list[StartedJob]:
+    async def start_slowly(chosen: Sequence[Assigned], now: int) -> list[StartedJob]:
         monkeypatch.undo()
-        bench.engine.add([job for job, _, _ in chosen])
+        bench.engine.add([job for job, *_ in chosen])
         return await start(chosen, now)
 
     monkeypatch.setattr(bench.engine.store, "start_jobs", start_slowly)

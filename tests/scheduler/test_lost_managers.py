@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from twisted.logger import LogEvent, formatEvent
 
-from lcc.model.tasks import DATA_BYTES_MAX, Effects, FollowUp, JobResult, JobSpec, JobState
+from lcc.errors import StoreUnavailable
+from lcc.model.tasks import (
+    DATA_BYTES_MAX,
+    Assigned,
+    Effects,
+    FollowUp,
+    JobResult,
+    JobSpec,
+    JobState,
+    StartedJob,
+)
 from lcc.protocols import jobs
 from lcc.protocols.endings import write_ending
 from lcc.storage.tasks import orders
@@ -75,23 +87,94 @@ def test_a_manager_that_hangs_is_lost(bench: Bench) -> None:
 
 
 def test_the_scheduler_begins_again_while_jobs_run(bench: Bench) -> None:
-    for _ in range(3):
-        bench.add(every=10**6)
-    manager = bench.manager()
+    for host in ("host1", "host1", "host1", "host2"):
+        bench.add(every=10**6, on=(f"allow:{host}",))
+    manager, other = bench.manager(), bench.manager("n", host="host2")
     bench.pass_time(2)
-    kept, gone, ended = manager.given()
+    (kept, unknown, ended), [gone] = manager.given(), other.given()
     bench.restart()
     assert bench.engine.run_number == 3
     manager = bench.manager(running={kept.id: 1, ended.id: 1})
     manager.end(ended)
     bench.pass_time(59)
-    assert [bench.state(job.id) for job in (kept, gone, ended)] == [
-        *(JobState.RUNNING, JobState.RUNNING, JobState.COMPLETED),
+    assert [bench.state(job.id) for job in (kept, unknown, ended, gone)] == [
+        *(JobState.RUNNING, JobState.LOST, JobState.COMPLETED, JobState.RUNNING),
     ]
+    assert "does not know it" in bench.tasks.job(unknown.id).message
     bench.pass_time(3)
     assert bench.state(gone.id) is JobState.LOST and bench.state(kept.id) is JobState.RUNNING
+    assert "did not come back" in bench.tasks.job(gone.id).message
     manager.end(kept)
     assert bench.state(kept.id) is JobState.COMPLETED
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_a_run_had_that_is_over_is_lost_at_once(bench: Bench, restart: bool) -> None:
+    """The manager was killed, and has been started again; of one of its jobs it has found the ending."""
+    for name in ("a", "b"):
+        bench.add(every=10**6, resource=name)
+    killed = bench.manager()
+    bench.pass_time(2)
+    gone, ended = killed.given()
+    if restart:
+        bench.restart()
+    manager = bench.manager(run="r2", over=("r0", "r1"), running={ended.id: 1})
+    assert bench.state(gone.id) is JobState.LOST and bench.state(ended.id) is JobState.RUNNING
+    assert "was ended while the job ran, and started again" in bench.tasks.job(gone.id).message
+    assert not manager.peer.of(jobs.Kill) and killed.peer.lost
+    waiting = bench.add(every=10**6, resource="b")
+    manager.end(ended, effects=Effects(data="done"))
+    assert bench.state(ended.id) is JobState.COMPLETED and bench.tasks.task(ended.task).spec.data == "done"
+    bench.pass_time(2)
+    [next_one] = manager.given()
+    assert next_one.task == waiting  # the resource was released with the ending
+    bench.pass_time(100)
+    [again] = manager.given()
+    assert (again.id, again.attempt) == (gone.id, 2)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_run_that_nobody_says_is_over_has_its_lease(bench: Bench, restart: bool) -> None:
+    """As with a copy of its home on another machine: it may still run there."""
+    bench.add(every=10**6)
+    bench.manager()
+    bench.pass_time(2)
+    [job] = bench.managers[0].given()
+    if restart:
+        bench.restart()
+    else:
+        bench.managers[0].lose()
+    bench.manager(run="r2", over=("r0",))
+    bench.pass_time(50)
+    assert bench.state(job.id) is JobState.RUNNING
+    bench.pass_time(12)
+    assert bench.state(job.id) is JobState.LOST
+
+
+def test_what_is_given_to_a_manager_that_is_gone_is_lost(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database is unreachable while a job is given out; until it is back the manager is killed and started
+    again, so that its former run is forgotten."""
+    bench.add(every=10**6)
+    first = bench.manager()
+    start = bench.engine.store.start_jobs
+    chosen_ids = set()
+
+    async def start_later(chosen: Sequence[Assigned], now: int) -> list[StartedJob]:
+        chosen_ids.update(each.job.id for each in chosen)
+        if not first.peer.lost:
+            first.lose()
+        if len(bench.managers) < 2:
+            raise StoreUnavailable("away")
+        return await start(chosen, now)
+
+    monkeypatch.setattr(bench.engine.store, "start_jobs", start_later)
+    bench.pass_time(3)
+    second = bench.manager(run="r2")
+    bench.pass_time(3)
+    job = bench.tasks.job(chosen_ids.pop())
+    assert job.state is JobState.LOST and "left before it had it" in job.message
+    bench.pass_time(100)
+    assert [each.attempt for each in second.given()] == [2]
 
 
 def test_endings_that_are_said_twice_count_once(bench: Bench) -> None:

@@ -12,6 +12,7 @@ from zope.interface import implementer
 from lcc.domain.task_rules import TaskRules
 from lcc.interfaces import IItemStore
 from lcc.model.tasks import (
+    Assigned,
     DueJob,
     Effects,
     ItemsStored,
@@ -110,7 +111,7 @@ class Tasks:
         return result_of(Deferred.fromCoroutine(self.store.make_due_jobs(due, now)))
 
     def start(self, *jobs: DueJob, now: int = NOW, manager: str = "m") -> list[StartedJob]:
-        chosen = [(job, manager, "host") for job in jobs]
+        chosen = [Assigned(job, manager, "r1", "host") for job in jobs]
         return result_of(Deferred.fromCoroutine(self.store.start_jobs(chosen, now)))
 
     def end(self, job: StartedJob, state: JobState = JobState.COMPLETED, now: int = NOW, **more: Any) -> Ended:

@@ -28,7 +28,8 @@ Failures
     *The disk fails*: endings are kept in memory only, and a job whose effects cannot be written is an error.  *This
     process is stopped*: it waits a little for its jobs, ends the others, which are temporary errors, and leaves when
     all is recorded.  *It is killed*: shepherds kill their jobs at once; the next run waits until the last of them has
-    ended before it connects, sends the endings that it finds, and the scheduler has the other jobs tried again.
+    ended before it connects, says so, and sends the endings that it finds; the scheduler has the other jobs tried
+    again, without waiting for their lease.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ from lcc.protocols.jobs import (
     Kill,
     Kind,
     RunJob,
+    RunOver,
     Started,
 )
 from lcc.protocols.jobs import (
@@ -165,7 +167,7 @@ class Manager:
         self._disk = disk
         self._clock = clock
         self._now = now
-        self._run = run
+        self.run = run
         self._host = host
         self._jobs: dict[tuple[int, int], RunningJob] = {}
         self._waiting: deque[RunningJob] = deque()
@@ -178,6 +180,8 @@ class Manager:
         self._sending = False
         self._hello_seconds = 0.0
         self._collections = 0
+        self._over: tuple[str, ...] = ()
+        """Earlier runs, of which nothing runs any longer."""
         self._beating = LoopingCall(self._heartbeat)
         self._beating.clock = clock
         self._scanning = LoopingCall(self._scan)
@@ -191,11 +195,13 @@ class Manager:
             lambda: Upstream(self, self._clock, self._hello(), frozenset(["scheduler"]), DOWN, good_hello)
         )
 
-    def start(self) -> Deferred[None]:
+    def start(self, over: tuple[str, ...] = ()) -> Deferred[None]:
         """Find what earlier runs have left, and what can be run; then it may connect.
 
+        :param over: earlier runs, of which nothing runs any longer.
         :raises OSError: the folder cannot be used.
         """
+        self._over = over
         self.endings.open()
         for name, _ in self._disk.names(self._folder):
             if name.startswith("effects-"):
@@ -265,7 +271,7 @@ class Manager:
 
     def _hello(self) -> Hello:
         self._hello_seconds = self._clock.seconds()
-        return Hello(role="manager", name=self.settings.name, run=self._run, host=self._host)
+        return Hello(role="manager", name=self.settings.name, run=self.run, host=self._host)
 
     def upstream_ready(self, link: Upstream) -> None:
         """The scheduler is there: tell it what can be run, and what there is."""
@@ -279,6 +285,8 @@ class Manager:
             link.say(Kind(name, limits.jobs, seconds, memory, limits.open_files))
         for command in self.commands:
             link.say(Has(command))
+        for run in self._over:
+            link.say(RunOver(run))
         for key in sorted({*self._jobs, *self.endings.jobs()}):
             link.say(RunningMessage(*key))
         link.say(Ready())

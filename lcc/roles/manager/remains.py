@@ -1,4 +1,4 @@
-"""What earlier runs of a manager may have left: processes of their jobs."""
+"""What earlier runs of a manager may have left: processes of their jobs; and which runs there were."""
 
 from __future__ import annotations
 
@@ -6,7 +6,33 @@ import fcntl
 import os
 from pathlib import Path
 
+from twisted.logger import Logger
+
+from lcc.protocols.jobs import RUNS_MAX
+from lcc.storage.disk.durable import write_durably
+from lcc.storage.disk.file_system import Disk
 from lcc.workers.linux import marked, send_signal
+
+_log = Logger()
+
+
+def enter_run(path: Path, place: str, run: str, disk: Disk) -> tuple[str, ...]:
+    """Note a run in the file of all runs; gives those before it, of the same place.
+
+    The others are forgotten: where the home was copied, the run that it was copied from may go on.  If the file
+    cannot be read or written, no run is known: then their jobs are lost when their leases are over.
+
+    :param place: names a machine, a boot of it, and a home there; empty: it has no name.
+    """
+    before: list[str] = []
+    try:
+        if path.name in {name for name, _ in disk.names(path.parent)}:
+            lines = disk.read(path).decode("ascii", "replace").splitlines()
+            before = lines[1:][-RUNS_MAX:] if place and lines[:1] == [place] else []
+        write_durably(path, "".join(f"{line}\n" for line in (place, *before, run)).encode(), disk)
+    except OSError as error:
+        _log.warn("Cannot note that this run begins, in {path}: {error}", path=str(path), error=str(error))
+    return tuple(before)
 
 
 def sweep(mark: str, rounds_max: int = 1000) -> None:
@@ -45,6 +71,12 @@ class WorkersLock:
         except BlockingIOError:
             return False
         return True
+
+    @property
+    def file(self) -> str:
+        """Names its file, as no copy of it is named."""
+        status = os.fstat(self._descriptor)
+        return f"{status.st_dev}:{status.st_ino}"
 
     def release(self) -> None:
         """Keep it no longer; those that have inherited it do."""

@@ -17,6 +17,7 @@ that.  So a task has at most one job, and effects take place once, whatever is l
 * A manager is lost, or its host: its jobs are lost when it was silent for ``lease``, and are tried again, with
   growing delays.  By then it has ended them itself (:mod:`lcc.protocols.jobs`).  A late report of it does nothing, as
   its attempt is no longer the job's.
+* A manager is killed, and started again: this run says that the former one is over; what that had is lost at once.
 * The connection is lost, and comes back within the lease: the manager names what it has, and everything goes on.
   What it does not name never arrived there: that is lost at once.  What was killed meanwhile is ended then.
 * The scheduler ends, or is killed: jobs go on; the next run waits for their managers for a lease.
@@ -48,7 +49,7 @@ from twisted.python.failure import Failure
 
 from lcc.config import SchedulerConfig
 from lcc.errors import Busy, StoreUnavailable, StreamError
-from lcc.model.tasks import MESSAGE_CHARS_MAX, DueJob, JobResult, JobState, Recorded, StartedJob, TaskClaim
+from lcc.model.tasks import MESSAGE_CHARS_MAX, Assigned, DueJob, JobResult, JobState, Recorded, StartedJob, TaskClaim
 from lcc.protocols.hello import Hello
 from lcc.protocols.jobs import RunJob, write_args
 from lcc.roles.background import Background
@@ -143,7 +144,7 @@ class Scheduler:
         self._steps, self._steps_bounded = 1, 0
         """How often the wall clock was set, the time before the start included; after how many of these what waits
         was looked at."""
-        self._early: list[tuple[Manager, ManagerConnection | None, dict[int, int]]] = []
+        self._early: list[tuple[Manager, ManagerConnection | None, dict[int, int], frozenset[str]]] = []
         """Managers that were ready before the tables were claimed."""
         self._housekeeping = Housekeeping(settings, store)
         self._quiet_until: dict[str, float] = {}
@@ -200,7 +201,7 @@ class Scheduler:
         manager.kinds, manager.commands = {}, set()
         return manager
 
-    def manager_ready(self, manager: Manager, running: dict[int, int]) -> None:
+    def manager_ready(self, manager: Manager, running: dict[int, int], over: frozenset[str]) -> None:
         """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
         _log.info(
             "Manager {manager} connected; it has {count} jobs, and takes {kinds}",
@@ -209,14 +210,14 @@ class Scheduler:
             kinds=", ".join(f"{limits.jobs} {kind}" for kind, limits in sorted(manager.kinds.items())) or "none",
         )
         if self.run_number:
-            self._compare(manager, running)
+            self._compare(manager, running, over)
         else:
-            self._early.append((manager, manager.connection, running))
+            self._early.append((manager, manager.connection, running, over))
 
-    def _compare(self, manager: Manager, running: dict[int, int]) -> None:
-        """What a manager has, with what it should have."""
+    def _compare(self, manager: Manager, running: dict[int, int], over: frozenset[str]) -> None:
+        """What a manager has, with what it should have; also of runs of it that are over."""
         ended = {ending.result.id for ending in self._endings if ending.manager.name == manager.name}
-        lost, unwanted = self.roster.compare(manager, running, ended)
+        lost, unwanted = self.roster.compare(manager, running, ended, over)
         self._lost += lost
         for job, attempt in unwanted:
             if manager.connection is not None:
@@ -333,16 +334,12 @@ class Scheduler:
         steps, after = self._steps, await self.store.bound_waits(0, now)
         while after is not None:
             after = await self.store.bound_waits(after, now)
-        await self._load_resources()
+        await self._read_resources()
         self.ready.clear()  # jobs are due at other times now
         self._loaded = _FIRST
         self.roster.no_later_than(now)
         self.manager_table.changed()
         self._steps_bounded = steps
-
-    async def _load_resources(self) -> None:
-        for resource in await self.store.resources():
-            self.ready.set_interval(resource.name, resource.interval_seconds, resource.started_time)
 
     def _time(self) -> int:
         now = int(self.now())
@@ -362,9 +359,9 @@ class Scheduler:
         self._killed = {(job.id, job.attempt): job.killed for job in running if job.killed}
         self.run_number = claim.run
         early, self._early = self._early, []
-        for manager, connection, named in early:
+        for manager, connection, named, over in early:
             if manager.connection is connection is not None:
-                self._compare(manager, named)
+                self._compare(manager, named, over)
         _log.info("Scheduler run {run}: {count} jobs are out", run=claim.run, count=len(running))
         self.claimed(claim)
 
@@ -541,7 +538,7 @@ class Scheduler:
                 ]
             if not self._giving:
                 return
-            chosen = [(job, manager.name, manager.host) for job, manager in self._giving]
+            chosen = [Assigned(job, manager.name, manager.run, manager.host) for job, manager in self._giving]
             # Until it is known to be committed: the same again.
             started = await self.store.start_jobs(chosen, now)
             giving, self._giving = self._giving, []
@@ -555,9 +552,12 @@ class Scheduler:
             if job is None:
                 self.ready.release(due.resource, due.id)  # it was killed, or changed, meanwhile
                 continue
+            if manager.connection is None:
+                # The manager may be forgotten by now: then nobody else would miss the job.
+                self._lost.append(Lost(job.id, job.attempt, due.resource, f"manager {manager} left before it had it"))
+                continue
             manager.take(job.id, job.attempt, due.kind, due.resource)
-            if manager.connection is not None:
-                manager.connection.run(self._message(job))
+            manager.connection.run(self._message(job))
 
     def _message(self, job: StartedJob) -> RunJob:
         spec = job.spec

@@ -18,6 +18,7 @@ from lcc.protocols.hello import Hello
 from lcc.protocols.jobs import (
     COMMANDS_MAX,
     KINDS_MAX,
+    RUNS_MAX,
     UP,
     Ending,
     EndingsRecorded,
@@ -29,6 +30,7 @@ from lcc.protocols.jobs import (
     Kind,
     RunJob,
     RunningJob,
+    RunOver,
     Started,
 )
 from lcc.protocols.work import Ready
@@ -114,8 +116,8 @@ class Scheduling(Protocol):
     def manager_connected(self, connection: ManagerConnection, hello: Hello) -> Manager:
         """A manager has said its hello.  StreamError: it is not taken."""
 
-    def manager_ready(self, manager: Manager, running: dict[int, int]) -> None:
-        """It has said all that it has: job -> attempt."""
+    def manager_ready(self, manager: Manager, running: dict[int, int], over: frozenset[str]) -> None:
+        """It has said all that it has: job -> attempt; and which runs of it are over."""
 
     def manager_changed(self, manager: Manager) -> None:
         """It takes something else from now on."""
@@ -143,11 +145,13 @@ class ManagerConnection(Peer):
         self.ready = False
         self.manager: Manager | None = None
         self._running: dict[int, int] = {}
+        self._over: set[str] = set()
         self._ending: EndingReader | None = None
         self._handlers: dict[type[Flat], Callable[[Manager, Any], Deferred[Any] | None]] = {
             Kind: self._kind,
             Has: self._has,
             RunningJob: self._running_job,
+            RunOver: self._run_over,
             Ready: self._ready,
             Heartbeat: self._heartbeat,
             Started: self._started,
@@ -207,10 +211,18 @@ class ManagerConnection(Peer):
     def _running_job(self, manager: Manager, message: RunningJob) -> None:
         self._running[message.id] = message.attempt
 
+    def _run_over(self, manager: Manager, message: RunOver) -> None:
+        _check_name("a run", message.run, NAME_CHARS_MAX)
+        if message.run == manager.run:
+            raise StreamError("syntax", "a manager that says that its own run is over")
+        self._over.add(message.run)
+        if len(self._over) > RUNS_MAX:
+            raise StreamError("limit", f"more than {RUNS_MAX} runs that are over")
+
     def _ready(self, manager: Manager, message: Ready) -> None:
         self.ready = True
-        self.engine.manager_ready(manager, self._running)
-        self._running = {}
+        self.engine.manager_ready(manager, self._running, frozenset(self._over))
+        self._running, self._over = {}, set()
 
     def _heartbeat(self, manager: Manager, message: Heartbeat) -> None:
         manager.heard = self.clock.seconds()

@@ -85,6 +85,10 @@ class Roster:
         manager.heard = clock
         return manager
 
+    def runs_of(self, name: str, runs: Collection[str]) -> list[Manager]:
+        """Those of these runs of a manager that are known here."""
+        return [self.managers[name, run] for run in sorted(runs) if (name, run) in self.managers]
+
     def expect(self, known: Iterable[ManagerStatus], clock: float, now: float) -> None:
         """An earlier run of the scheduler knew these; those that were there are missed from now on, until they come.
 
@@ -107,14 +111,19 @@ class Roster:
             manager.lost_time = None if manager.lost_time is None else min(manager.lost_time, now)
 
     def compare(
-        self, manager: Manager, named: Mapping[int, int], ended: Collection[int]
+        self, manager: Manager, named: Mapping[int, int], ended: Collection[int], over: Collection[str] = ()
     ) -> tuple[list[Lost], list[tuple[int, int]]]:
         """A manager has named all that it has.
 
         :param ended: jobs whose endings it has reported, and which wait to be recorded: these are not lost.
+        :param over: earlier runs of it, of which nothing runs any longer: it speaks for them as well.
         :returns: what it should have and has not, which is lost; and what it has and should not (job and attempt).
         """
         unwanted = []
+        for earlier in self.runs_of(manager.name, over):
+            # What it has named are endings that the earlier run has left.
+            for job in [job for job, (attempt, *_) in earlier.jobs.items() if named.get(job) == attempt]:
+                manager.take(job, *earlier.jobs.pop(job))
         for job, attempt in named.items():
             orphan = self._orphans.get(job)
             if orphan is not None and orphan.attempt == attempt and orphan.manager == manager.name:
@@ -129,7 +138,24 @@ class Roster:
         ]
         for each in lost:
             del manager.jobs[each.job]
-        return lost, unwanted
+        return lost + self._lost_before(manager, over, ended), unwanted
+
+    def _lost_before(self, manager: Manager, over: Collection[str], ended: Collection[int]) -> list[Lost]:
+        """What runs of a manager had that are over, and what an earlier scheduler gave to them or to this one."""
+        why = f"manager {manager} was ended while the job ran, and started again"
+        lost = []
+        for earlier in self.runs_of(manager.name, over):
+            if earlier.connection is not None:
+                earlier.connection.stream.abort()  # nobody is at its other end
+            for job in sorted(earlier.jobs.keys() - set(ended)):
+                attempt, _, resource = earlier.jobs.pop(job)
+                lost.append(Lost(job, attempt, resource, why))
+        for orphan in list(self._orphans.values()):
+            if orphan.manager == manager.name and orphan.run in (manager.run, *over) and orphan.id not in ended:
+                del self._orphans[orphan.id]
+                reason = why if orphan.run in over else f"manager {manager} does not know it"
+                lost.append(Lost(orphan.id, orphan.attempt, orphan.resource, reason))
+        return lost
 
     def holder(self, job: int) -> Manager | None:
         """The manager that has this job."""

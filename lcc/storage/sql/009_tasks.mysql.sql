@@ -77,6 +77,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     ended_time BIGINT,                          -- NULL: it has not
     updated_time BIGINT NOT NULL,               -- when anything was heard of it
     manager VARCHAR(255) NOT NULL,              -- that runs it, or ran it last
+    run VARCHAR(255) NOT NULL DEFAULT '',       -- of that manager, as it names itself to the scheduler
     host VARCHAR(255) NOT NULL,                 -- where that is
     process BIGINT NOT NULL,                    -- its process id there; 0: not known
     message MEDIUMTEXT NOT NULL,                -- its status, as it or the scheduler says

@@ -77,6 +77,7 @@ CREATE TABLE jobs (
     ended_time INTEGER,                         -- NULL: it has not
     updated_time INTEGER NOT NULL,              -- when anything was heard of it
     manager TEXT NOT NULL,                      -- that runs it, or ran it last
+    run TEXT NOT NULL DEFAULT '',               -- of that manager, as it names itself to the scheduler
     host TEXT NOT NULL,                         -- where that is
     process INTEGER NOT NULL,                   -- its process id there; 0: not known
     message TEXT NOT NULL,                      -- its status, as it or the scheduler says

@@ -6,14 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from lcc.model.tasks import DueJob, Job, JobSpec, JobState, RunningJob, StartedJob
+from lcc.model.tasks import Assigned, DueJob, Job, JobSpec, JobState, RunningJob, StartedJob
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.rows import JOB_COLUMNS, JOBS, SPEC, job_of, new_job_values
 from lcc.storage.tasks.write import TaskWrite
 
 _DUE = ("id", "due_time", "attempt", "kind", "command", "resource", "hosts")
 _SELECT_DUE = f"SELECT {', '.join(_DUE)} FROM jobs"
-_RUNNING = "SELECT id, attempt, kind, resource, manager, started_time, killed FROM jobs WHERE state = ?"
+_RUNNING = "SELECT id, attempt, kind, resource, manager, run, started_time, killed FROM jobs WHERE state = ?"
 
 
 def due_job(row: tuple[Any, ...]) -> DueJob:
@@ -70,20 +70,19 @@ def running_jobs(txn: Txn) -> list[RunningJob]:
     return [RunningJob(*row) for row in txn.query(_RUNNING, [JobState.RUNNING.value])]
 
 
-def start_jobs(write: TaskWrite, chosen: Sequence[tuple[DueJob, str, str]]) -> list[StartedJob]:
+def start_jobs(write: TaskWrite, chosen: Sequence[Assigned]) -> list[StartedJob]:
     """Begin the next attempt of these jobs.
 
-    :param chosen: each with the manager that gets it, and its host.
     :returns: those that still wait, as they were chosen; what is not there was killed or changed meanwhile.
     """
     txn = write.txn
-    wanted = {job.id: job for job, _, _ in chosen}
-    for job, manager, host in chosen:
+    wanted = {job.id: job for job, *_ in chosen}
+    for job, manager, run, host in chosen:
         txn.execute(
             "UPDATE jobs SET state = ?, attempt = attempt + 1, commits = 0, due_time = NULL, started_time = ?,"
-            " updated_time = ?, manager = ?, host = ?, process = 0, exit_code = NULL, ended_signal = 0"
+            " updated_time = ?, manager = ?, run = ?, host = ?, process = 0, exit_code = NULL, ended_signal = 0"
             " WHERE id = ? AND attempt = ? AND due_time IS NOT NULL",
-            [JobState.RUNNING.value, write.now, write.now, manager, host, job.id, job.attempt],
+            [JobState.RUNNING.value, write.now, write.now, manager, run, host, job.id, job.attempt],
         )
     sql = f"SELECT {', '.join(JOBS.columns)}, input FROM jobs WHERE id IN ({{in}}) AND state = 'running'"
     rows = [row for row in txn.query_in(sql, sorted(wanted)) if job_of(row).attempt == wanted[row[0]].attempt + 1]
@@ -95,5 +94,5 @@ def start_jobs(write: TaskWrite, chosen: Sequence[tuple[DueJob, str, str]]) -> l
     data = dict(txn.query_in("SELECT id, data FROM tasks WHERE id IN ({in})", tasks))
     return [
         StartedJob(job.id, job.attempt, job.task, job.spec, data.get(job.task, job.spec.data), given)
-        for job, given in (jobs[each.id] for each, _, _ in chosen if each.id in jobs)
+        for job, given in (jobs[each.id] for each, *_ in chosen if each.id in jobs)
     ]

@@ -21,7 +21,17 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.interfaces import IItemStore, ITaskRules
-from lcc.model.tasks import DueJob, JobResult, ManagerStatus, Recorded, Resource, RunningJob, StartedJob, TaskClaim
+from lcc.model.tasks import (
+    Assigned,
+    DueJob,
+    JobResult,
+    ManagerStatus,
+    Recorded,
+    Resource,
+    RunningJob,
+    StartedJob,
+    TaskClaim,
+)
 from lcc.storage.database.bisecting import NOT_OF_ONE, bisected, in_words
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
@@ -143,11 +153,11 @@ class TaskStore:
         """As :func:`lcc.storage.tasks.managers.save_managers`."""
         return self._write(now, save_managers, list(changed), list(heard), kept_seconds)
 
-    async def start_jobs(self, chosen: Sequence[tuple[DueJob, str, str]], now: int) -> list[StartedJob]:
+    async def start_jobs(self, chosen: Sequence[Assigned], now: int) -> list[StartedJob]:
         """As :func:`lcc.storage.tasks.due.start_jobs`; a job that cannot be started ends as a permanent error."""
 
-        async def set_aside(one: tuple[DueJob, str, str], error: Exception) -> list[StartedJob]:
-            await self._set_job_aside(one[0].id, error, now)
+        async def set_aside(one: Assigned, error: Exception) -> list[StartedJob]:
+            await self._set_job_aside(one.job.id, error, now)
             return []
 
         started = await bisected(chosen, lambda some: self._write(now, start_jobs, some), set_aside)
