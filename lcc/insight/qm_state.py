@@ -98,6 +98,16 @@ class Live:
         return bool(unlisted and earliest_psetid <= withheld["sets_upto"])
 
     @property
+    def host_turns(self) -> list[dict[str, Any]]:
+        """Hosts where providers wait for another one (``[qm] serial_by_host``): who has the turn, the first of those
+        that wait, and how many do."""
+        return list(self.state.get("host_turns", ())) if self.alive else []
+
+    def waits_for(self, pid: int) -> list[int]:
+        """The providers of the same host for whose turn to end this one waits; empty: it waits for none."""
+        return next((list(host["turns"]) for host in self.host_turns if pid in host["waiting"]), [])
+
+    @property
     def takes_nothing(self) -> str:
         """Why no sets are taken in at present, so that UNSes keep what they are told; empty: they are."""
         if not self.alive:

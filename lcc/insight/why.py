@@ -95,6 +95,7 @@ def _provider(
         "awaited": live.awaited if live.withholds(pid, earliest_set(txn, pid)) else [],
         "delays": [delay._asdict() for delay in delays_of(txn, pid, now)],
         "being_fetched": live.is_fetching_from(pid),
+        "waits_for": live.waits_for(pid),
         "hours": hours,
         "timezone": zone or config.timezone,
         "opens": _opening(config, "", hours, zone, now),

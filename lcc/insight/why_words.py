@@ -184,6 +184,9 @@ def _waits(answer: Record, provider: Record, row: Record) -> Iterator[str]:
         )
     if provider["being_fetched"]:
         yield "another URL of this provider is being fetched (one at a time)"
+    if provider["waits_for"]:
+        who = ", ".join(map(str, provider["waits_for"]))
+        yield f"provider {who} of the same host has its turn (one of a host at a time: [qm] serial_by_host)"
     for delay in provider["delays"]:
         if delay["reason"] == "hours" and row["opens"] is not None and row["opens"] > now:
             continue  # that was said

@@ -48,7 +48,7 @@ def test_sets(filled: Lcc) -> None:
     assert [row["psetid"] for row in rows] == [1, 2, 3]
     assert rows[2] == {
         "psetid": 3, "slot": None, "pid": 1, "priority": 0, "connseq": 1, "full": True, "queued": 2,
-        "time": 1_700_000_000, "next_try": None,
+        "time": 1_700_000_000, "next_try": None, "waits_for": [],
     }  # fmt: skip
     assert [row["psetid"] for row in filled.rows("queue", "--provider", "1")] == [1, 3]
     assert filled.rows("queue", "--limit", "1") == rows[:1]

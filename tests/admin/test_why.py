@@ -11,6 +11,7 @@ from lcc.model import FETCH_NOW, Delay, Source
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.providers.providers import order_removal
 from tests.support.databases import result_of
+from tests.support.qm_state import STATE
 from tests.support.queue import notice
 
 from .site import IDLE, NOW, Site
@@ -155,6 +156,22 @@ def test_waiting_for_orders_of_an_earlier_queue_manager(site: Site) -> None:
     assert "fetching resumes when it reconnects, or at 2023-11-14 22:14:50 UTC, in 90 seconds" in site.words("a")
     site.say(awaited=[], withheld={"providers": 0, "pids": [], "sets_upto": 0})
     assert "ready: fetched when its turn comes" in site.words("a")
+
+
+def test_waiting_for_another_provider_of_its_host(site: Site) -> None:
+    site.queue.send(1, notice("a"))
+    site.say(**STATE | {"time": NOW - 2, "host_turns": [{"turns": [7, 9], "waiting": [5, 1], "count": 2}]})
+    assert site.why("a")["waits_for"] == [7, 9]
+    words = site.words("a")
+    assert (
+        "waits: provider 7, 9 of the same host has its turn (one of a host at a time: [qm] serial_by_host)" in words
+    )
+    (row,) = site.lcc.rows("queue")
+    assert row["waits_for"] == [7, 9]
+    assert site.lcc.admin("queue").stdout.splitlines()[1].endswith("7 9")
+    assert "2 providers waiting for another one of the same host" in site.lcc.admin("status").stdout
+    site.say(host_turns=[{"turns": [7], "waiting": [5], "count": 1}])
+    assert site.why("a")["waits_for"] == [] and "ready: fetched when its turn comes" in site.words("a")
 
 
 def test_attempts_that_failed(site: Site) -> None:

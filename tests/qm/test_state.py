@@ -208,3 +208,16 @@ def test_at_most_one_more_when_it_stops(world: World, monkeypatch: pytest.Monkey
     monkeypatch.setattr(world.engine.store, "save_state", lambda text: Deferred())
     world.advance(SAVE_SECONDS + 1)
     world.engine.stop()  # nothing is left in the clock: the fixture checks
+
+
+def test_who_waits_for_another_provider_of_its_host(world: World) -> None:
+    botm, uns = FakeBotm(world), FakeUns(world)
+    registered, watched = world.provider(), world.provider(watched=True)
+    uns.send_set(1, watched, pages(1, 2))
+    uns.send_set(2, registered, pages(3))
+    world.advance(SAVE_SECONDS + 1)
+    (order,) = botm.out.values()
+    now = live(world)
+    (waiting,) = {registered, watched} - {order.pid}
+    assert now.host_turns == [{"turns": [order.pid], "waiting": [waiting], "count": 1}]
+    assert now.waits_for(waiting) == [order.pid] and now.waits_for(order.pid) == now.waits_for(99) == []

@@ -48,6 +48,7 @@ STATE: dict[str, Any] = {
     "providers_active": 1,
     "awaited": [],
     "withheld": {"providers": 0, "pids": [], "sets_upto": 0},
+    "host_turns": [],
     "rows_buffered": 7,
     "orders": [],
     "counts": dict.fromkeys(

@@ -204,6 +204,10 @@ async def test_a_provider(watch: Watch) -> None:
     check_page(mine)
     assert "http://site/a" in mine.text("queue") and "404" in mine.text("failed") and CANARY in mine.text("failed")
     assert mine.page.xpath("//a[@rel='next']/@href") == [f"/provider/{pid}"]
+    watch.says(host_turns=[{"turns": [pid], "waiting": [queue.pid], "count": 1}])
+    mine = await browser.get(f"/provider/{queue.pid}")
+    assert f"Waiting for its host: provider {pid} has its turn there." in mine.text("stands")
+    assert "Ready" not in mine.text("stands")
     queue.send(2, notice("a", delete=True))
     queue.send(3, notice("c"))
     queue.send(4, notice("c", delete=True))

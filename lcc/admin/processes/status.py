@@ -219,6 +219,9 @@ def _queue_manager(answer: dict[str, Any], live: Live) -> Lines:
         )
     if live.awaited:
         yield "", f"{number(state['withheld']['providers'], 'provider')} waiting for these machines"
+    for_hosts = sum(host["count"] for host in live.host_turns)
+    if for_hosts:
+        yield "", f"{number(for_hosts, 'provider')} waiting for another one of the same host"
     rates = state["rates"]
     if rates:
         yield "rates", f"{rates['results_recorded']:g} fetches/s, {rates['sets_answered']:g} sets/s"

@@ -13,9 +13,12 @@ from lcc.admin.context import Admin, check_provider, pass_admin
 from lcc.admin.output import Column, Listing, json_option, pages
 from lcc.admin.values import PID, ROWS
 from lcc.commands.progress import counting
+from lcc.insight.qm_state import Live, read_live
 from lcc.insight.records import NOT_BROWSABLE
 from lcc.model import FETCH_NOW, QueueRow, retry_time
 from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.saved_state import saved_state
 from lcc.storage.views.queue_rows import QueueSet, queue_rows, queue_sets
 
 PAGE_ROWS = 1000
@@ -29,6 +32,7 @@ _SET_COLUMNS = (
     Column("slot", 4, "number"),
     Column("time", 19, "time", title="received (UTC)"),
     Column("next_try", 19, "time", title="retry (UTC)"),
+    Column("waits_for", title="waits for provider"),
 )
 _URL_COLUMNS = (
     Column("psetid", 8, "number"),
@@ -52,23 +56,31 @@ _URL_COLUMNS = (
 def queue_command(admin: Admin, pid: int | None, each_url: bool, limit: int | None, as_json: bool) -> None:
     """List queued sets in order; with --urls, their URLs.
 
-    URLs deleted after they were queued are not counted, but listed by --urls.
+    URLs deleted after they were queued are not counted, but listed by --urls.  A provider waits for another one that
+    has its turn at the same host ([qm] serial_by_host).
     """
     listing = Listing(_URL_COLUMNS if each_url else _SET_COLUMNS, as_json)
     with admin.database() as database:
         check_provider(database, pid)
-        rows = _urls(database, pid) if each_url else _sets(database, pid)
+        rows = _urls(database, pid) if each_url else _sets(database, pid, database.interact(_live, admin.now()))
         for row in counting("listing", islice(rows, limit)):
             listing.row(row)
     listing.end("the queue is empty")
 
 
-def _sets(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any]]:
+def _live(txn: Txn, now: int) -> Live:
+    return read_live(saved_state(txn), now)
+
+
+def _sets(database: BlockingDatabase, pid: int | None, live: Live) -> Iterator[dict[str, Any]]:
     def page(after: tuple[int, int]) -> list[QueueSet]:
         return database.interact(queue_sets, pid, after, PAGE_ROWS)
 
     found = pages(page, (0, FETCH_NOW), lambda each: (each.psetid, each.slot), PAGE_ROWS)
-    return (attrs.asdict(each) | _slot(each.slot) for each in chain.from_iterable(found))
+    return (
+        attrs.asdict(each) | _slot(each.slot) | {"waits_for": live.waits_for(each.pid)}
+        for each in chain.from_iterable(found)
+    )
 
 
 def _urls(database: BlockingDatabase, pid: int | None) -> Iterator[dict[str, Any]]:

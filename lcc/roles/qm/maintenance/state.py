@@ -28,6 +28,7 @@ from lcc.roles.qm.orders.recorder import Recorder
 from lcc.roles.qm.part import Hub, Part
 from lcc.roles.qm.peers.central import CentralHandler
 from lcc.roles.qm.peers.handler import Handler
+from lcc.roles.qm.schedule.hosts import HostGroup
 from lcc.roles.qm.schedule.scheduler import Scheduler
 
 SAVE_SECONDS = 5.0
@@ -35,6 +36,9 @@ END_SECONDS = 2.0
 _LOOK_SECONDS = 0.05
 MACHINES_SHOWN = 100
 ORDERS_SHOWN = 100
+HOSTS_SHOWN = 100
+TURNS_SHOWN = 3
+WAITING_SHOWN = 1000
 ROBOTS_SHOWN = 200
 UNSES_SHOWN = 100
 WITHHELD_SHOWN = 1000
@@ -64,6 +68,17 @@ def _withheld(scheduler: Scheduler) -> dict[str, Any]:
         "pids": nsmallest(WITHHELD_SHOWN, withheld),
         "sets_upto": max((entry.psetid for entry in withheld.values()), default=0),
     }
+
+
+def _host_turns(groups: Iterable[HostGroup]) -> list[dict[str, Any]]:
+    """Providers that wait for another one of their host: who has the turn, the first of them, and how many."""
+    shown, left = [], WAITING_SHOWN
+    for group in islice(groups, HOSTS_SHOWN):
+        waiting = [turn.pid for turn in group.waiting.first(left)]
+        left -= len(waiting)
+        turns = sorted(group.turns | group.elsewhere)[:TURNS_SHOWN]
+        shown.append({"turns": turns, "waiting": waiting, "count": len(group.waiting)})
+    return shown
 
 
 def _machines(machines: Iterable[Machine]) -> list[dict[str, Any]]:
@@ -194,6 +209,7 @@ class StateSaver(Part):
             "providers_active": scheduler.active_count,
             "awaited": _awaited(self._leases.awaited, hub.now() - now),
             "withheld": _withheld(scheduler),
+            "host_turns": _host_turns(scheduler.hosts.with_waiting),
             "rows_buffered": scheduler.buffered_count,
             "orders": _orders(machines, now),
             "counts": {
