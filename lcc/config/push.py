@@ -12,9 +12,22 @@ UNKNOWN_SITES = ("register", "approve", "refuse")
 
 @attrs.frozen
 class PushConfig:
-    """The push server: sites tell it of changes by IndexNow."""
+    """The push server: sites tell it of changes by IndexNow, and hubs of news in feeds by WebSub."""
 
-    listen: str = setting("", "endpoint of IndexNow (/indexnow); empty: off")
+    listen: str = setting("", "endpoint of IndexNow (/indexnow) and of hubs (/websub/...); empty: off")
+    url: str = setting(
+        "",
+        "public URL of this server, such as https://push.example.org:9743/: by it hubs push what is new in feeds "
+        "(WebSub); empty: hubs are left alone",
+    )
+    hubs: tuple[str, ...] = setting(
+        (),
+        'hubs of feeds that name none, as "PREFIX HUB": PREFIX is what URLs of such feeds begin with',
+    )
+    hub_missed: int = setting(
+        3, "a hub is dropped after so many news of a feed in succession that only polls have found", minimum=1
+    )
+    hub_retry: int = setting(7 * 86400, "after which a dropped hub is asked again", unit="seconds", minimum=60)
     name: str = setting("push", "name of this server at the UNS, unique in the LCC: 1 to 40 of A-Z a-z 0-9 . _ @ -")
     connect: str = setting("unix:{home}/notify-push.sock", "endpoint of the UNS's port of notifiers")
     proxy: bool = setting(
@@ -26,7 +39,7 @@ class PushConfig:
         "sites that are no provider's: register (as watched providers), approve (they wait for lcc-admin push "
         "approve), or refuse",
     )
-    allow_private: bool = setting(False, "fetch key files from private and loopback addresses")
+    allow_private: bool = setting(False, "fetch key files from, and ask hubs on, private and loopback addresses")
     any_port: bool = setting(False, "accept sites on ports other than 80 and 443")
     requests_max: int = setting(6000, "requests from one address within throttle_window", minimum=1)
     keys_max: int = setting(

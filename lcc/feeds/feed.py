@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
+from lcc.domain.websub import links_of_headers
 from lcc.feeds.encodings import media_type
 from lcc.feeds.jsonfeed import looks_like_json, parse_json_feed
 from lcc.feeds.parsing import parse_feed, require_feed
 from lcc.feeds.run import FeedRun
 from lcc.feeds.web import UrlPlugin
-from lcc.model.feeds import FeedInfo, FeedItem, ParsedFeed
+from lcc.model.feeds import FeedInfo, FeedItem, FeedLink, ParsedFeed
 
 
 class FeedPlugin(UrlPlugin):
@@ -23,7 +26,10 @@ class FeedPlugin(UrlPlugin):
         parsed = self.parsed(run, data)
         for fault in parsed.faults:
             run.log(fault)
-        return parsed.info, parsed.items
+        # Where both name a hub, the header's is the right one (WebSub, section 4).
+        links = [FeedLink(url, rel) for rel, url in links_of_headers(run.links.split("\n"), run.base)]
+        hubs = tuple(link for link in links if link.rel in ("hub", "self"))
+        return attrs.evolve(parsed.info, links=(*hubs, *parsed.info.links)), parsed.items
 
     def parsed(self, run: FeedRun, data: bytes) -> ParsedFeed:
         """The document, by its format."""

@@ -62,6 +62,7 @@ class FeedRun:
     :ivar url: of the feed or page.
     :ivar base: what it was fetched from, after redirects.
     :ivar content_type: as the server said.
+    :ivar links: the values of its header fields ``Link``, a line each.
     :ivar policy: by what the feed's items are known; empty: not decided yet.
     :ivar feed_id: of the feed (its task); empty: none.
     :ivar item: the identity of the item whose page this is, in hexadecimal; empty: it is none's.
@@ -83,6 +84,7 @@ class FeedRun:
         now: int,
         base: str = "",
         content_type: str = "",
+        links: str = "",
         policy: str = "",
         feed_id: str = "",
         item: str = "",
@@ -95,6 +97,7 @@ class FeedRun:
         self.url = url
         self.base = base or url
         self.content_type = content_type
+        self.links = links
         self.policy = policy
         self.feed_id = feed_id
         self.item = item

@@ -93,6 +93,7 @@ def _work(
             now=int(time.time()),
             base=content.base if content else "",
             content_type=content.content_type if content else "",
+            links=content.links if content else "",
             policy=policy,
             feed_id=feed_id or str(info.task),
             item=item,

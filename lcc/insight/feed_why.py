@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lcc.domain.wording import duration, number, utc
+from lcc.insight.hub_words import say_hubs
 from lcc.insight.why_words import say
 from lcc.model.feed_options import FeedOptions, read_feed_args
 from lcc.model.tasks import Job, JobState, Task, TaskState
@@ -111,6 +112,8 @@ def say_why(record: dict[str, Any], now: int) -> Iterator[str]:
     else:
         for line in _last_job(job, now):
             yield f"  {line}"
+    for line in say_hubs(record.get("hubs", ()), now):
+        yield f"  {line}"
     yield "its document:"
     for line in say(record["page"]):
         yield f"  {line}"

@@ -28,6 +28,7 @@ class PolledContent:
     :ivar base: what it came from, after redirects; empty: ``url``.
     :ivar content_type: as the server said, with its charset.
     :ivar max_age: so many seconds it may be kept, as the server said; 0: it did not.
+    :ivar links: the values of its header fields ``Link``, a line each.
     """
 
     url: str
@@ -39,14 +40,16 @@ class PolledContent:
     base: str = ""
     content_type: str = ""
     max_age: int = 0
+    links: str = ""
 
     def to_json(self) -> str:
-        """As the job's input; without ``base`` if it would be too long."""
+        """As the job's input; without ``links``, then without ``base``, if it would be too long."""
         values = {name: value for name, value in attrs.asdict(self).items() if value != ""}
         text = json.dumps(values, separators=(",", ":"))
-        if len(text) > INPUT_BYTES_MAX and "base" in values:
-            del values["base"]
-            text = json.dumps(values, separators=(",", ":"))
+        for name in ("links", "base"):
+            if len(text) > INPUT_BYTES_MAX and name in values:
+                del values[name]
+                text = json.dumps(values, separators=(",", ":"))
         return text
 
     @classmethod

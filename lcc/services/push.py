@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from twisted.application.service import MultiService
+import attrs
+from twisted.application.service import MultiService, Service
 from twisted.internet.defer import DeferredList, maybeDeferred
+from twisted.web.resource import Resource
 
 from lcc.config import Config
+from lcc.domain.websub import is_url
 from lcc.errors import ConfigError
+from lcc.fetchers.asking import Asker
 from lcc.interfaces import IFetcher
 from lcc.model.pushes import PushClaim
 from lcc.roles.notifier import NotifierLink
 from lcc.roles.proof_files import ProofFiles, fetch_settings
+from lcc.roles.push.callbacks import Callbacks
 from lcc.roles.push.console import PushCommands
 from lcc.roles.push.engine import PushServer
 from lcc.roles.push.metrics import PushMetrics
+from lcc.roles.push.subscriber import Subscriber
 from lcc.roles.push.web import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
-from lcc.storage.database.migrations import MAIN, PUSH
+from lcc.storage.database.migrations import MAIN, PUSH, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.push.store import PushStore
@@ -37,7 +44,7 @@ class Options(RoleOptions):
     """The options of ``lcc-push``."""
 
     role = "push"
-    summary = "The push server of an LCC: sites tell it of changes by IndexNow."
+    summary = "The push server of an LCC: sites tell it of changes by IndexNow, hubs of news in feeds by WebSub."
 
 
 class _Engine(MultiService):
@@ -83,6 +90,47 @@ class _Engine(MultiService):
         ).setServiceParent(self)
 
 
+class _AtStop(Service):
+    """Calls a function at stop."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def stopService(self) -> None:
+        super().stopService()
+        self._call()
+
+
+def _asker(config: Config, reactor: Any) -> Asker:
+    settings = config.push
+    return Asker(
+        reactor,
+        attrs.evolve(config.bot, connect_timeout=settings.connect_timeout, dns_cache=0.0),
+        at_once=settings.checks_at_once,
+        deadline_seconds=settings.deadline,
+        allow_private=settings.allow_private,
+    )
+
+
+def _subscriber(
+    config: Config, store: PushStore, tasks: Database, asker: Asker, environment: Environment, engine: PushServer
+) -> Subscriber:
+    """
+    :raises ConfigError: it cannot be reached, or hubs are not named as they should.
+    """
+    settings = config.push
+    if not is_url(settings.url) or "?" in settings.url:
+        raise ConfigError(
+            [f"push.url: {settings.url!r} is not the URL of a server, such as https://push.example.org/"]
+        )
+    try:
+        return Subscriber(
+            settings, store.subscriptions, tasks, asker, environment.now, environment.token, engine.counters
+        )
+    except ValueError as error:
+        raise ConfigError([f"push.hubs: {error}"]) from None
+
+
 def build(config: Config, environment: Environment) -> RoleService:
     """The push server's services; started in this order, stopped in reverse.
 
@@ -102,15 +150,30 @@ def build(config: Config, environment: Environment) -> RoleService:
         )
     fetcher = environment.fetchers(reactor, fetch_settings(config.bot, settings))["http"]
     files = ProofFiles(fetcher, settings)
-    engine = PushServer(settings, PushStore(database), main, files, reactor, environment.now, reactor.stop)
+    store = PushStore(database)
+    engine = PushServer(settings, store, main, files, reactor, environment.now, reactor.stop)
+    others: dict[bytes, Resource] = {}
+    further: list[Any] = []
+    if settings.url:
+        tables, asker = database, _asker(config, reactor)
+        tasks = place_of(config, TASKS)
+        if tasks.series != MAIN:
+            tables = environment.database(
+                tasks.url, tasks.home, reactor, config.database, random=environment.chance, series=tasks.series
+            )
+            further.append(DatabaseService(tables, "tasks"))
+        further.append(_AtStop(asker.close))
+        engine.subscriber = _subscriber(config, store, tables, asker, environment, engine)
+        others[b"websub"] = Callbacks(engine)
     metrics = PushMetrics(engine, database.counts, DatabaseProbe(database.interact, reactor))
     services = RoleService("push", PushCommands(engine), metrics)
     for service in (
         HomeService(config.home, environment.disk),
         environment.lock(config.home / "push.lock"),
         DatabaseService(database),
+        *further,
         _Engine(engine, main, fetcher, config, environment),
-        PortService(reactor, endpoint(config, "push.listen"), build_site(engine, reactor), "push.listen"),
+        PortService(reactor, endpoint(config, "push.listen"), build_site(engine, reactor, others), "push.listen"),
     ):
         service.setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
+import time
+
+import attrs
+
+from lcc.config import load_config
+from lcc.model.websub import HubState, HubSubscription
+from lcc.storage.database.migrations import PUSH
+from lcc.storage.database.place import place_of
+from lcc.storage.push.subscriptions import SUBSCRIPTIONS, get_subscription
 from tests.support.admin import Lcc
+from tests.support.databases import DirectDatabase
+
+FEED = "https://www.example.org/feed.xml"
 
 
 def test_the_commands(lcc: Lcc) -> None:
@@ -10,3 +24,34 @@ def test_the_commands(lcc: Lcc) -> None:
     assert lcc.admin("push", "approve", "www.example.org").stdout == "www.example.org: no key waits for approval\n"
     assert lcc.admin("push", "refuse", "HTTPS://www.example.org/x").stdout == "www.example.org: no key is known\n"
     assert "Invalid value" in lcc.admin("push", "refuse", "a b", code=2).stderr
+
+
+def put(lcc: Lcc, subscription: HubSubscription) -> None:
+    place = place_of(load_config(lcc.config_path), PUSH)
+    database = DirectDatabase(place.url, place.home, place.series)
+    row = attrs.astuple(attrs.evolve(subscription, state=subscription.state.value))  # type: ignore[arg-type]
+    database.now(lambda txn: SUBSCRIPTIONS.upsert(txn, [row]))
+    assert database.blocking.select(get_subscription, subscription.id) == subscription
+    database.blocking.close()
+
+
+def test_hubs_of_feeds(lcc: Lcc) -> None:
+    assert "no feed is subscribed to" in lcc.admin("push", "hubs").stdout
+    lcc.admin("feed", "add", FEED)
+    assert json.loads(lcc.admin("feed", "show", FEED, "--json").stdout)["hubs"] == []
+    now = int(time.time())
+    found = HubSubscription("ab" * 16, 1, FEED, "https://hub.example.net/", "cd" * 16, HubState.ASKING, now, now)
+    put(lcc, found)
+    assert "hub https://hub.example.net/: asked to push" in lcc.admin("feed", "show", FEED).stdout
+    active = attrs.evolve(found, state=HubState.ACTIVE, lease_seconds=864000, expires_time=now + 864000)
+    put(lcc, attrs.evolve(active, pushed_time=now - 60, pushes=3))
+    text = lcc.admin("feed", "show", FEED).stdout + lcc.admin("feed", "why", FEED).stdout
+    assert len(re.findall(r"last push 1 min.* ago, 3 in all; lease of 10 days.*, over in 9 days", text)) == 2, text
+    [row] = lcc.rows("push", "hubs")
+    assert (row["state"], row["pushes"], row["hub"]) == ("active", 3, "https://hub.example.net/")
+    # Neither the callback nor the secret is shown.
+    assert found.id not in str(row) + text and found.secret not in str(row) + text
+    put(lcc, attrs.evolve(found, state=HubState.DROPPED, why="it does not push", due_time=now + 86400 * 6 + 60))
+    assert "DROPPED: it does not push; asked again in 6 d" in lcc.admin("feed", "show", FEED).stdout
+    assert "it does not push" in lcc.admin("push", "hubs", "--state", "dropped").stdout
+    assert lcc.rows("push", "hubs", "--state", "leaving") == []

@@ -292,3 +292,13 @@ def test_two_plugins_of_one_name(tmp_path: Path) -> None:
     (folder / "mine.py").write_text(PLUGIN.replace('"mine"', '"feed"'))
     done = shown(tmp_path)
     assert done.returncode and "two feed plugins are named 'feed'" in done.stderr
+
+
+def test_hubs_of_headers_come_first() -> None:
+    head = '<link rel="hub" href="http://b.example.net/" xmlns="http://www.w3.org/2005/Atom"/>'
+    links = '<http://a.example.net/>; rel="hub", <feed.xml?x>; rel=self\n</style.css>; rel=stylesheet'
+    [feed] = [each["feed"] for each in worked(rss(head=head), links=links).stored if "feed" in each]
+    found = [(each["rel"], each["url"]) for each in feed["links"]]
+    self_url = "http://feeds.example.org/news/feed.xml?x"
+    assert found[:2] == [("hub", "http://a.example.net/"), ("self", self_url)]
+    assert ("hub", "http://b.example.net/") in found[2:] and "stylesheet" not in dict(found)

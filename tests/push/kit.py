@@ -129,9 +129,13 @@ class World:
         server.claimed = lambda _: setattr(server.draws, "link", self.uns)
         return server
 
+    def site(self) -> Any:
+        """What it serves."""
+        return build_site(self.server, self.clock)
+
     def ask(self, request: bytes, peer: str = "192.0.2.1") -> tuple[int, Any]:
         """One request over a connection of its own; status and JSON of the answer."""
-        protocol: Any = build_site(self.server, self.clock).buildProtocol(IPv4Address("TCP", peer, 1))
+        protocol: Any = self.site().buildProtocol(IPv4Address("TCP", peer, 1))
         transport = StringTransport(peerAddress=IPv4Address("TCP", peer, 1))
         transport.abortConnection = transport.loseConnection  # type: ignore[method-assign]
         protocol.makeConnection(transport)

@@ -470,11 +470,11 @@ def test_max_age_and_skipped_hours_are_respected(bench: Polling) -> None:
     record = json.dumps({"skip_hours": [hour for hour in range(24) if hour != 5]})
     row = ("task", "policy", "record", "read_time", "changed_time")
     bench.database.now(lambda txn: txn.insert("feeds", row, [(task, "", record, 0, 0)]))
-    headers = '["Content-Type","application/rss+xml","Cache-Control","private, Max-Age=7000"]'
+    headers = '["Content-Type","application/rss+xml","Cache-Control","private, Max-Age=7000","Link","a","link","b"]'
     bench.fetch(headers=headers)
     bench.pass_time(2)
     job, content = given(manager)
-    assert content.max_age == 7000
+    assert content.max_age == 7000 and content.links == "a\nb"
     manager.end(job, effects=Effects(items=("one",)))
     found = bench.tasks.task(task)
     # News at each poll would have halved it.

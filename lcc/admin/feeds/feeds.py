@@ -31,12 +31,16 @@ from lcc.commands.progress import counting
 from lcc.commands.watch import clean
 from lcc.domain.wording import duration
 from lcc.insight.feed_why import feed_facts, feed_record, say_why
+from lcc.insight.hub_words import hub_record, say_hubs
 from lcc.insight.task_inputs import feed_period
 from lcc.insight.why import explain
 from lcc.model.feed_options import DEFAULT_PLUGIN, FeedOptions, feed_args, read_feed_args
 from lcc.model.shellwords import shell_word
 from lcc.model.tasks import JobSpec, Task
 from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.migrations import PUSH
+from lcc.storage.database.place import place_of
+from lcc.storage.push.subscriptions import subscriptions_of
 from lcc.storage.tasks.feed_views import FEED, feed_named
 from lcc.storage.tasks.item_views import count_items, feeds_of, items_of_task
 from lcc.storage.tasks.orders import TASK_POLL, TASK_REMOVE, TASK_RESUME, TASK_SET, TASK_SUSPEND, order_task
@@ -135,6 +139,15 @@ def list_command(admin: Admin, as_json: bool) -> None:
     listing.end("there are no feeds: lcc-admin feed add URL")
 
 
+def _hubs(admin: Admin, feed: int) -> list[dict[str, Any]]:
+    """The hubs of a feed; none, if there never was a push server."""
+    place = place_of(admin.config, PUSH)
+    if not place.is_there():
+        return []
+    with admin.database_at(place) as database:
+        return [hub_record(each) for each in database.interact(subscriptions_of, [feed])]
+
+
 @feed_group.command("show")
 @click.argument("feed", type=FEED_ARGUMENT)
 @click.option("--items", "limit", type=click.IntRange(0, 10_000), default=ITEMS_SHOWN, help="How many items.")
@@ -147,13 +160,16 @@ def show_command(admin: Admin, feed: str, limit: int, as_json: bool) -> None:
         record = feed_record(task, database.interact(feeds_of, [task.id]).get(task.id))
         record["item_count"] = database.interact(count_items, task.id)
         items = [json.loads(each.record) for each in database.interact(items_of_task, task.id, limit)]
+    hubs = _hubs(admin, task.id)
     if as_json:
-        click.echo(json.dumps({**record, "items": items}))
+        click.echo(json.dumps({**record, "hubs": hubs, "items": items}))
         return
     width = max(map(len, record))
     for name, value in record.items():
         text = json.dumps(value) if isinstance(value, dict) else cell(value, "time" if name.endswith("_time") else "")
         click.echo(clean(f"{name:<{width}}  {text}".rstrip()))
+    for line in say_hubs(hubs, admin.now()):
+        click.echo(clean(line))
     for item in items:
         click.echo(clean(f"  {item.get('title') or item.get('id', '')}  {item.get('link', '')}".rstrip()))
 
@@ -166,7 +182,7 @@ def why_command(admin: Admin, feed: str, as_json: bool) -> None:
     """Explain what a feed waits for, and what became of its last poll."""
     with tasks_database(admin) as tasks, admin.database() as database:
         task = find_feed(tasks, feed)
-        record = tasks.interact(feed_facts, task)
+        record = tasks.interact(feed_facts, task) | {"hubs": _hubs(admin, task.id)}
         record["page"] = database.interact(explain, admin.config, admin.now(), record["url"])
     if as_json:
         click.echo(json.dumps(record))

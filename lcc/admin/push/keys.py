@@ -1,4 +1,4 @@
-"""``lcc-admin push``: sites that push what has changed, and their keys."""
+"""``lcc-admin push``: sites that push what has changed, and their keys; hubs that push what is new in feeds."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from lcc.admin.output import Column, Listing, json_option
 from lcc.domain.sites import host_of
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
+from lcc.insight.hub_words import hub_record
 from lcc.model.pushes import KeyState
+from lcc.model.websub import HubState
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import PUSH
 from lcc.storage.database.place import place_of
 from lcc.storage.push.keys import decide_key, list_keys
+from lcc.storage.push.subscriptions import list_subscriptions
 
 _COLUMNS = (
     Column("folder", 40),
@@ -27,6 +30,15 @@ _COLUMNS = (
     Column("proven", 19, "time", title="proven (UTC)"),
     Column("reason"),
 )
+_HUBS = (
+    Column("task", 6, "number", title="feed"),
+    Column("state", 8),
+    Column("pushed_time", 19, "time", title="pushed (UTC)"),
+    Column("expires_time", 19, "time", title="expires (UTC)"),
+    Column("hub", 40),
+    Column("reason"),
+)
+HUBS_SHOWN = 1000
 REFUSED_SECONDS = 365 * 86400
 """How long new pushes with a key are refused that an operator has refused."""
 
@@ -46,7 +58,7 @@ def _host(_context: click.Context, _parameter: click.Parameter, text: str) -> st
 
 @click.group("push")
 def push_group() -> None:
-    """Sites that push what has changed by IndexNow (doc/push.md)."""
+    """Sites that push what has changed by IndexNow, and hubs of feeds (doc/push.md)."""
 
 
 @push_group.command("list")
@@ -70,6 +82,21 @@ def list_command(admin: Admin, state: str | None, as_json: bool) -> None:
             }
         )
     listing.end("no site has pushed anything" if state is None else f"no keys are {state}")
+
+
+@push_group.command("hubs")
+@click.option("--state", type=click.Choice([state.value for state in HubState]), help="Only those in this state.")
+@json_option
+@pass_admin
+def hubs_command(admin: Admin, state: str | None, as_json: bool) -> None:
+    """List the subscriptions of feeds at hubs (WebSub), the newest first."""
+    listing = Listing(_HUBS, as_json)
+    with _tables(admin) as database:
+        found = database.interact(list_subscriptions, None if state is None else HubState(state), HUBS_SHOWN)
+    for each in found:
+        record = hub_record(each)
+        listing.row(record if as_json else {column.name: record[column.name] for column in _HUBS})
+    listing.end("no feed is subscribed to at a hub" if state is None else f"no subscriptions are {state}")
 
 
 @push_group.command("approve")

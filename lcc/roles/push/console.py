@@ -20,7 +20,7 @@ class PushCommands(PausingCommands[PushServer]):
         if engine.paused_since is not None:
             state = f"PAUSED for {duration(engine.now() - engine.paused_since)}, accepts nothing"
         counts = engine.counters
-        return [
+        lines = [
             ("push server", state),
             ("trouble", engine.trouble or "none"),
             ("UNS", self._uns()),
@@ -30,6 +30,10 @@ class PushCommands(PausingCommands[PushServer]):
             ("waiting", f"{number(engine.unproven, 'URL')} for a proof, {number(engine.untold, 'URL')} for the UNS"),
             ("told", f"{number(counts.told, 'URL')}, {counts.urls_refused:,} refused"),
         ]
+        if engine.subscriber is not None:
+            states = ", ".join(f"{count:,} {name}" for name, count in sorted(engine.subscriber.counts.items()))
+            lines.append(("hubs", f"{states or 'no subscriptions'}; {counts.pushes_heard:,} pushes heard"))
+        return lines
 
     def _uns(self) -> str:
         link = self.engine.draws.link

@@ -13,6 +13,9 @@ class Counters:
     :ivar proven: keys whose files were found, for the first time or again; ``not_proven``: attempts that failed.
     :ivar told: URLs that the UNS has answered.
     :ivar urls_refused: of these, by the UNS.
+    :ivar pushes_heard: of hubs, signed; ``pushes_forged``: not, or wrongly.
+    :ivar polls_ordered: polls of feeds because of a hub.
+    :ivar hubs_dropped: subscriptions that hubs did not confirm, or did not use.
     """
 
     pushes: int = 0
@@ -22,3 +25,7 @@ class Counters:
     not_proven: int = 0
     told: int = 0
     urls_refused: int = 0
+    pushes_heard: int = 0
+    pushes_forged: int = 0
+    polls_ordered: int = 0
+    hubs_dropped: int = 0

@@ -5,7 +5,8 @@ Owns ``pushkey`` and ``pushset`` (:mod:`lcc.storage.push.store`): no push is ans
 Strategy: a push is checked by itself (:mod:`lcc.domain.indexnow`), against limits of its address and site, and
 against what waits already; an order number of its provider is drawn as it arrives; then it is stored, together with
 what arrives at the same time.  :class:`~lcc.roles.push.prover.Prover` fetches key files,
-:class:`~lcc.roles.push.teller.Teller` tells the UNS.
+:class:`~lcc.roles.push.teller.Teller` tells the UNS.  :class:`~lcc.roles.push.subscriber.Subscriber` has hubs push
+what is new in feeds.
 
 Failures: while the database or the claim is missing, pushes are answered 503.  While the UNS is away they are
 accepted, as many as ``[push] untold_max``.  A newer push server takes the tables over: this one ends.
@@ -30,6 +31,7 @@ from lcc.roles.proof_files import ProofFiles
 from lcc.roles.push.counters import Counters
 from lcc.roles.push.draws import Draws
 from lcc.roles.push.prover import Prover
+from lcc.roles.push.subscriber import Subscriber
 from lcc.roles.push.teller import Teller
 from lcc.storage.database.database import Database
 from lcc.storage.providers.watched import roots_on
@@ -54,6 +56,7 @@ class PushServer:
     :param now: seconds since 1970.
     :param ended: called when another push server has claimed the tables.
     :ivar claimed: called with each claim of the tables.
+    :ivar subscriber: None: hubs of feeds are left alone.
     :ivar paused_since: seconds since 1970; None: it is not paused.
     :ivar unproven: URLs that wait for the proof of a key; ``untold``: that the UNS has not answered.
     """
@@ -73,6 +76,7 @@ class PushServer:
         self.counters = Counters()
         self.draws = Draws()
         self.claimed: Callable[[PushClaim], object] = lambda claim: None
+        self.subscriber: Subscriber | None = None
         self.paused_since: float | None = None
         self.unproven = self.untold = 0
         self.is_claimed = False
@@ -100,6 +104,8 @@ class PushServer:
             self._ticker.stop()
         self._prover.stop()
         self._teller.stop()
+        if self.subscriber is not None:
+            self.subscriber.stop()
         if self.draws.link is not None:
             self.draws.link.close()
 
@@ -130,8 +136,7 @@ class PushServer:
         return key
 
     async def _push(self, submission: Submission, address: str) -> SiteKey:
-        if self.paused_since is not None or not self.is_claimed:
-            raise PushRefused(503, "the push server accepts nothing at present, try again later", BUSY_SECONDS)
+        self.check_claimed()
         known = await self._ask(self._store.find(submission))
         now = int(self.now())
         if known is None or (known.state is KeyState.REFUSED and known.due_time <= now):
@@ -153,6 +158,14 @@ class PushServer:
         if key.state is KeyState.REFUSED:
             raise PushRefused(403, key.why)
         return key
+
+    def check_claimed(self) -> None:
+        """Something is to be stored.
+
+        :raises PushRefused: nothing can be at present.
+        """
+        if self.paused_since is not None or not self.is_claimed:
+            raise PushRefused(503, "the push server accepts nothing at present, try again later", BUSY_SECONDS)
 
     def _stored(self, key: SiteKey, count: int) -> SiteKey:
         if key.state is KeyState.PROVEN:
@@ -221,6 +234,8 @@ class PushServer:
                 self.unproven, self.untold = await self._store.counts()
             self._prover.tick()
             self._teller.tick()
+            if self.subscriber is not None:
+                self.subscriber.tick()
             self.trouble = ""
         except StoreUnavailable as error:
             self.trouble = str(error)  # the store has logged it

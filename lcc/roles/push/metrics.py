@@ -9,6 +9,7 @@ from zope.interface import implementer
 
 from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.model.websub import HubState
 from lcc.roles.push.engine import PushServer
 from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
@@ -23,6 +24,11 @@ UNPROVEN = gauge("lcc_push_urls_unproven", "URLs that wait for the proof of thei
 UNTOLD = gauge("lcc_push_urls_untold", "URLs that the UNS has not answered")
 TOLD = counter("lcc_push_urls_told", "URLs that the UNS has accepted")
 URLS_REFUSED = counter("lcc_push_urls_refused", "URLs that the UNS has refused")
+SUBSCRIPTIONS = gauge("lcc_push_hub_subscriptions", "Subscriptions of feeds at hubs, by state", "state")
+HEARD = counter("lcc_push_hub_pushes", "Signed pushes of hubs")
+FORGED = counter("lcc_push_hub_pushes_forged", "Pushes to callbacks of hubs that were not signed, or wrongly")
+POLLS = counter("lcc_push_hub_polls", "Polls of feeds that were ordered because of hubs")
+DROPPED = counter("lcc_push_hubs_dropped", "Subscriptions that hubs did not confirm, or did not use")
 PAUSED = gauge("lcc_push_paused", "1: paused by an operator, accepts nothing")
 
 
@@ -52,6 +58,13 @@ class PushMetrics:
         yield UNTOLD(engine.untold)
         yield TOLD(counts.told)
         yield URLS_REFUSED(counts.urls_refused)
+        if engine.subscriber is not None:
+            subscriptions = engine.subscriber.counts
+            yield SUBSCRIPTIONS.by({state.value: subscriptions.get(state.value, 0) for state in HubState})
+            yield HEARD(counts.pushes_heard)
+            yield FORGED(counts.pushes_forged)
+            yield POLLS(counts.polls_ordered)
+            yield DROPPED(counts.hubs_dropped)
         yield PAUSED(engine.paused_since is not None)
         yield from self._database.readings("push")
 

@@ -1,9 +1,11 @@
-"""The push server's site: ``/indexnow`` and ``/indexnow/report``."""
+"""The push server's site: ``/indexnow`` and ``/indexnow/report``; callbacks of hubs are
+:mod:`lcc.roles.push.callbacks`."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -46,8 +48,9 @@ def explain(failure: Failure) -> Explained:
     return 500, {"error": "internal error"}, {}
 
 
-def _fields(request: Any) -> dict[str, list[str]]:
-    """
+def query_fields(request: Any) -> dict[str, list[str]]:
+    """What stands behind the question mark.
+
     :raises PushRefused: they cannot be read.
     """
     query = request.uri.partition(b"?")[2]
@@ -68,7 +71,7 @@ class _Nothing(Resource):
         return NOT_DONE_YET
 
 
-class _Folder(Resource):
+class Folder(Resource):
     """What is not among its children is not there."""
 
     def getChild(self, path: bytes, request: Any) -> Resource:
@@ -78,7 +81,9 @@ class _Folder(Resource):
         return _Nothing().render(request)
 
 
-class _Answering(_Folder):
+class Answering(Folder):
+    """A resource that answers; override ``_answer``."""
+
     methods: tuple[bytes, ...] = (b"GET", b"HEAD")
 
     def __init__(self, server: PushServer) -> None:
@@ -102,7 +107,7 @@ class _Answering(_Folder):
         raise NotImplementedError
 
 
-class IndexNow(_Answering):
+class IndexNow(Answering):
     """``/indexnow``: a URL, or a list of them, has changed."""
 
     methods = (b"GET", b"POST")
@@ -121,7 +126,7 @@ class IndexNow(_Answering):
     def _read(self, request: BodyRequest) -> Submission:
         any_port = self._server.settings.any_port
         if request.method == b"GET":
-            return read_query(_fields(request), any_port)
+            return read_query(query_fields(request), any_port)
         try:
             document = json.loads(request.body())
         except (ValueError, RecursionError) as error:
@@ -129,12 +134,12 @@ class IndexNow(_Answering):
         return read_body(document, any_port)
 
 
-class Report(_Answering):
+class Report(Answering):
     """``/indexnow/report``: what became of the pushes."""
 
     async def _answer(self, request: BodyRequest) -> None:
         self._server.check_rate(self._address(request))
-        fields = _fields(request)
+        fields = query_fields(request)
         host, key = (fields.get("host") or [""])[0], (fields.get("key") or [""])[0]
         if not host or not key:
             raise PushRefused(400, "host and key are required: /indexnow/report?host=HOST&key=KEY")
@@ -162,12 +167,17 @@ def _shown(key: SiteKey, records: list[PushRecord]) -> dict[str, Any]:
     }
 
 
-def build_site(server: PushServer, reactor: Any) -> LimitedFactory:
-    """The site with all that it has."""
+def build_site(server: PushServer, reactor: Any, others: Mapping[bytes, Resource] | None = None) -> LimitedFactory:
+    """The site with all that it has.
+
+    :param others: further resources of its root.
+    """
     settings = server.settings
-    root, indexnow = _Folder(), IndexNow(server)
+    root, indexnow = Folder(), IndexNow(server)
     root.putChild(b"indexnow", indexnow)
     indexnow.putChild(b"report", Report(server))
+    for name, resource in (others or {}).items():
+        root.putChild(name, resource)
 
     class PushRequest(BodyRequest):
         body_bytes_max = settings.body_bytes

@@ -1,6 +1,6 @@
 """What sites have pushed: their keys, and the sets of URLs on their way to the UNS.
 
-Owns ``pushkey`` and ``pushset``.
+Owns ``pushkey`` and ``pushset``; :mod:`lcc.storage.push.subscriptions` has those at hubs.
 
 Strategy: pushes that arrive together share a transaction, in the writer thread; they are answered once it is
 committed.  A set waits for the proof of its key, then gets a new number, under which it is told: numbers rise in the
@@ -27,6 +27,7 @@ from lcc.storage.database.gathering import Gathering
 from lcc.storage.database.locked_counter import draw, locked_counter
 from lcc.storage.database.table import Table
 from lcc.storage.database.transactions import Txn
+from lcc.storage.push.subscriptions import SubscriptionStore
 
 T = TypeVar("T")
 
@@ -99,13 +100,17 @@ def _json(urls: Sequence[Mapping[str, str]]) -> str:
 
 
 class PushStore:
-    """See :mod:`lcc.storage.push.store`."""
+    """See :mod:`lcc.storage.push.store`.
+
+    :ivar subscriptions: those of feeds at hubs, under the same claim.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._run = -1  # claim() makes it valid
         self._arrivals: Gathering[Arrival, SiteKey] = Gathering(self._accept_all)
         self._finds: Gathering[bytes, SiteKey | None] = Gathering(self._find_all)
+        self.subscriptions = SubscriptionStore(database, self._write)
 
     def claim(self) -> Deferred[PushClaim]:
         """Become the one that may write."""

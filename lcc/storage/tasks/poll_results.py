@@ -66,7 +66,8 @@ def _page(row: tuple[Any, ...]) -> Page:
     content = None
     if cached and machine is not None and file is not None:
         mimetype, charset = fields["mimetype"], fields["charset"]
-        headers = {name.lower(): value for name, value in header_pairs(fields["headers"])}
+        pairs = [(name.lower(), value) for name, value in header_pairs(fields["headers"])]
+        headers = dict(pairs)
         max_age = _MAX_AGE(headers.get("cache-control", ""))
         content = PolledContent(
             url=fields["curl"],
@@ -78,6 +79,7 @@ def _page(row: tuple[Any, ...]) -> Page:
             base=fields["fetched_url"] or "",
             content_type=headers.get("content-type", f"{mimetype}; charset={charset}" if charset else mimetype),
             max_age=parse_number(max_age[1], INT64_MAX) if max_age else 0,
+            links="\n".join(value for name, value in pairs if name == "link"),
         )
     seen = max(fields["fetched_time"] or 0, fields["confirmed_time"] or 0)
     return Page(key, cached, fields["change_number"], seen, content, fields["moved_url"] or "")

@@ -17,6 +17,7 @@ class WebSite:
 
     :ivar files: path -> content, or what answers: status, header fields, content.
     :ivar asked: the paths that were asked for, in order.
+    :ivar posted: path, header fields and body of each POST.
     """
 
     def __init__(self, key: Path | None = None, certificate: Path | None = None) -> None:
@@ -25,6 +26,7 @@ class WebSite:
         """
         self.files: dict[str, bytes | Answer | Callable[[str], Answer]] = {}
         self.asked: list[str] = []
+        self.posted: list[tuple[str, dict[str, str], bytes]] = []
         site = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -42,6 +44,11 @@ class WebSite:
                 self.end_headers()
                 self.wfile.write(content)
 
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                site.posted.append((self.path, dict(self.headers.items()), body))
+                self.do_GET()
+
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
@@ -50,7 +57,10 @@ class WebSite:
         if key is not None and certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate, key)
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            # Not while it accepts: a client that gives up would be waited for by all others.
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self._thread = Thread(target=self._server.serve_forever, args=[0.05], daemon=True)
         self._thread.start()
         self.port = self._server.server_port

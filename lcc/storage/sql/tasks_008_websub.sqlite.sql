@@ -1,0 +1,2 @@
+-- The push server follows which feeds were read (lcc.storage.tasks.hubs).
+CREATE INDEX feeds_read ON feeds (read_time, task);

@@ -1,0 +1,423 @@
+"""Subscriptions of feeds at hubs, on SQLite and MariaDB: hubs that work, and those that do what none should."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+import pytest
+from twisted.internet.defer import Deferred, fail, succeed
+
+from lcc.domain.websub import LEASE_ASKED_SECONDS, RENEWAL_SECONDS_MAX, sign
+from lcc.fetchers.asking import AskedInVain, Reply
+from lcc.model.tasks import JobSpec
+from lcc.model.websub import HubState, HubSubscription
+from lcc.roles.push.callbacks import Callbacks
+from lcc.roles.push.subscriber import Subscriber
+from lcc.roles.push.web import build_site
+from lcc.storage.push.subscriptions import list_subscriptions
+from lcc.storage.tasks.orders import TASK_REMOVE
+from tests.support.databases import Backend
+from tests.support.logs import LoggedErrors
+from tests.support.tasks import Tasks, task_database
+
+from .kit import NOW, World
+
+HUB, TOPIC = "https://hub.example.net/", "https://www.example.org/feed.xml"
+DAY = 86400
+
+
+class Hub:
+    """In place of what asks hubs.
+
+    :ivar answer: of the next requests; an exception: there is none.
+    :ivar asked: URL and form of each request.
+    """
+
+    def __init__(self) -> None:
+        self.answer: Reply | Exception = Reply(202, b"")
+        self.asked: list[tuple[str, dict[str, str]]] = []
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Deferred[Reply]:
+        self.asked.append((url, {name: values[0] for name, values in parse_qs(body.decode()).items()}))
+        return fail(self.answer) if isinstance(self.answer, Exception) else succeed(self.answer)
+
+    @property
+    def modes(self) -> list[str]:
+        """``hub.mode`` of all requests."""
+        return [form["hub.mode"] for _, form in self.asked]
+
+
+class HubWorld(World):
+    """A push server that subscribes, a scheduler's tables, and a hub that is played."""
+
+    def __init__(self, backend: Backend, **settings: Any) -> None:
+        self.hub = Hub()
+        self.tasks = Tasks(task_database(backend))
+        self.tokens = 0
+        super().__init__(backend, url="https://push.example.org:9743/", **settings)
+
+    def made(self) -> Any:
+        server = super().made()
+        store = server._store
+        tasks: Any = self.tasks.database
+        server.subscriber = Subscriber(
+            self.settings, store.subscriptions, tasks, self.hub, self.now, self.token, server.counters
+        )
+        return server
+
+    def now(self) -> float:
+        return NOW + self.clock.seconds()
+
+    def token(self) -> str:
+        self.tokens += 1
+        return f"{self.tokens:016x}"
+
+    def site(self) -> Any:
+        return build_site(self.server, self.clock, {b"websub": Callbacks(self.server)})
+
+    def feed(self, url: str = TOPIC, hub: str = HUB, **more: Any) -> int:
+        """A feed that a worker has read."""
+        task = self.tasks.add(spec=JobSpec("feed", args=(url,)), now=int(self.now()))
+        self.read(task, hub, **more)
+        return task
+
+    def read(self, task: int, hub: str = HUB, news: bool = False) -> None:
+        """A worker reads it (again)."""
+        now = int(self.now())
+        links = [{"url": hub, "rel": "hub"}, {"url": TOPIC, "rel": "self"}] if hub else []
+        row = (task, "id", json.dumps({"links": links}), now, now if news else 0)
+        columns = ("task", "policy", "record", "read_time", "changed_time")
+        update = columns[2:] if news else columns[2:4]
+        self.tasks.database.now(lambda txn: txn.upsert("feeds", columns, [row], ["task"], update))
+
+    @property
+    def all(self) -> list[HubSubscription]:
+        return self.tables.blocking.interact(list_subscriptions, None, 10)
+
+    @property
+    def only(self) -> HubSubscription:
+        [found] = self.all
+        return found
+
+    def confirm(self, ident: str = "", **changed: str) -> tuple[int, Any]:
+        """The hub asks whether a subscription is meant."""
+        found = next(each for each in self.all if not ident or each.id == ident)
+        fields = {
+            "mode": "subscribe",
+            "topic": TOPIC,
+            "challenge": "a b<i>",
+            "lease_seconds": str(10 * DAY),
+        } | changed
+        query = urlencode({f"hub.{name}": value for name, value in fields.items()})
+        return self.ask(f"GET /websub/{found.id}?{query} HTTP/1.1\r\nHost: push\r\n\r\n".encode())
+
+    def hear(self, body: bytes = b"<diff/>", signature: str = "", ident: str = "") -> tuple[int, Any]:
+        """The hub pushes."""
+        found = next(each for each in self.all if not ident or each.id == ident)
+        signature = signature or sign(found.secret, body)
+        head = f"POST /websub/{found.id} HTTP/1.1\r\nHost: push\r\nContent-Length: {len(body)}\r\n"
+        return self.ask(f"{head}X-Hub-Signature: {signature}\r\n\r\n".encode() + body)
+
+    def polls(self) -> int:
+        """Polls that were ordered since the last call; the scheduler carries them out."""
+        return self.tasks.carry_out(int(self.now())).count
+
+    def subscribed(self, **more: Any) -> int:
+        """A feed with a confirmed subscription; its first poll is over."""
+        task = self.feed(**more)
+        self.pass_time(2)
+        assert self.confirm()[0] == 200
+        self.pass_time(1)
+        assert self.polls() == 1
+        self.poll_over(task)
+        self.pass_time(10)
+        return task
+
+    def poll_over(self, task: int, every: int = 3600) -> None:
+        """What the scheduler does with a poll: the next one is due a period later."""
+        due = int(self.now()) + every
+        self.tasks.database.now(lambda txn: txn.execute("UPDATE tasks SET due_time = ? WHERE id = ?", [due, task]))
+
+    def close(self) -> None:
+        super().close()
+        self.tasks.database.blocking.close()
+
+
+@pytest.fixture
+def open_world(backend: Backend) -> Iterator[Callable[..., HubWorld]]:
+    made: list[HubWorld] = []
+
+    def make(**settings: Any) -> HubWorld:
+        made.append(HubWorld(backend, **settings))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.close()
+
+
+@pytest.fixture
+def world(open_world: Callable[..., HubWorld]) -> HubWorld:
+    return open_world()
+
+
+def test_a_feed_is_subscribed_to_and_pushed(world: HubWorld) -> None:
+    task = world.feed()
+    world.pass_time(2)
+    [(url, form)] = world.hub.asked
+    found = world.only
+    assert (url, found.task, found.state) == (HUB, task, HubState.ASKING)
+    assert form == {
+        "hub.mode": "subscribe",
+        "hub.topic": TOPIC,
+        "hub.callback": f"https://push.example.org:9743/websub/{found.id}",
+        "hub.secret": found.secret,
+        "hub.lease_seconds": str(LEASE_ASKED_SECONDS),
+    }
+    assert len(found.id) == len(found.secret) == 32 and found.id != found.secret
+    assert world.confirm() == (200, b"a b<i>")
+    assert "Content-Type: text/plain" in world.headers and "nosniff" in world.headers
+    found = world.only
+    assert (found.state, found.lease_seconds) == (HubState.ACTIVE, 10 * DAY)
+    assert found.due_time == int(world.now()) + 10 * DAY * 2 // 3
+    # What was published before is pushed by nobody.
+    world.pass_time(1)
+    assert world.polls() == 1
+    world.poll_over(task)
+    world.pass_time(10)
+    assert world.hear()[0] == 200
+    world.pass_time(1)
+    assert world.polls() == 1 and world.tasks.task(task).due_time == int(world.now())
+    # Nothing was found: once more a minute later, and not again.
+    world.poll_over(task)
+    world.pass_time(58)
+    assert world.polls() == 0
+    world.pass_time(4)
+    assert world.polls() == 1
+    world.pass_time(300)
+    assert world.polls() == 0
+    assert world.server.counters.pushes_heard == 1 and world.only.pushes == 1
+
+
+def test_no_second_look_where_there_are_news(world: HubWorld) -> None:
+    task = world.subscribed()
+    world.hear()
+    world.pass_time(2)
+    assert world.polls() == 1
+    world.poll_over(task)
+    world.read(task, news=True)
+    world.pass_time(120)
+    assert world.polls() == 0 and world.only.poll_time == 0
+
+
+def test_many_pushes_are_few_polls(world: HubWorld) -> None:
+    task = world.subscribed()
+    count = 0
+    for _ in range(30):
+        assert world.hear()[0] == 200
+        world.pass_time(1)
+        count += world.polls()
+        world.poll_over(task)
+    assert 3 <= count <= 5
+
+
+def test_pushes_do_not_put_off_the_backup_poll(world: HubWorld) -> None:
+    task = world.subscribed()
+    due = world.tasks.task(task).due_time or 0
+    polled = []
+    while world.now() < due + 5:
+        world.hear()
+        world.pass_time(100)
+        if world.polls():
+            polled.append(int(world.now()))
+            world.poll_over(task)
+    # The last push before was 100 seconds earlier, its second look 40 seconds.
+    world.pass_time(10)
+    assert world.only.backup_time == 0 or world.only.backup_time > due
+    assert world.only.pushes > 30
+
+
+def test_forged_pushes(world: HubWorld) -> None:
+    world.subscribed()
+    for signature in ("sha256=00", "sha1=x", "none", sign("other", b"<diff/>")):
+        status, body = world.hear(signature=signature)
+        assert status == 403 and "X-Hub-Signature" in body["error"]
+    assert world.server.counters.pushes_forged == 4
+    world.pass_time(120)
+    assert world.polls() == 0
+    for path in ("/websub/0", "/websub/", "/websub/" + "f" * 32, "/websub/%ff"):
+        status, body = world.ask(f"POST {path} HTTP/1.1\r\nHost: push\r\nContent-Length: 0\r\n\r\n".encode())
+        assert status == 410 and "no such subscription" in body["error"]
+
+
+def test_questions_that_nobody_asked_for(world: HubWorld) -> None:
+    world.feed()
+    world.pass_time(2)
+    for changed, word in (
+        ({"topic": "https://other.example.org/"}, "topic"),
+        ({"mode": "unsubscribe"}, "wanted"),
+        ({"mode": "x"}, "mode"),
+        ({"lease_seconds": "0"}, "0 seconds"),
+        ({"lease_seconds": "1e9"}, "no number"),
+        ({"challenge": "x" * 2000}, "challenge"),
+    ):
+        status, body = world.confirm(**changed)
+        assert status == 404 and word in body["error"], changed
+    assert world.only.state is HubState.ASKING
+    assert world.confirm(lease_seconds="1000000000")[0] == 200
+    assert world.only.due_time == int(world.now()) + RENEWAL_SECONDS_MAX
+    # It was confirmed; another question is nobody's.
+    assert world.confirm()[0] == 404
+
+
+def test_renewal_and_the_end_of_a_lease(world: HubWorld) -> None:
+    task = world.subscribed()
+    renewal, expires = world.only.due_time, world.only.expires_time
+    world.clock.advance(renewal - world.now() + 1)
+    world.pass_time(2)
+    assert len(world.hub.asked) == 2 and world.hub.asked[0] == world.hub.asked[1]
+    # Until it is confirmed the old one is good.
+    assert world.only.state is HubState.ACTIVE and world.hear()[0] == 200
+    assert world.confirm()[0] == 200
+    assert world.only.expires_time > expires and world.only.active_time < renewal
+    # A hub that is away until the lease is over.
+    world.hub.answer = AskedInVain("1302 refused")
+    world.clock.advance(world.only.expires_time - world.now() + 1)
+    world.pass_time(2)
+    assert world.only.state is HubState.ASKING and "refused" in world.only.why
+    world.hub.answer = Reply(202, b"")
+    world.clock.advance(100)
+    world.pass_time(2)
+    assert world.confirm()[0] == 200 and world.only.state is HubState.ACTIVE
+    world.pass_time(2)
+    assert world.polls() >= 1 and world.tasks.task(task).due_time
+
+
+def test_a_hub_that_accepts_and_vanishes(world: HubWorld, logged_errors: LoggedErrors) -> None:
+    world.feed()
+    for _ in range(60):
+        world.clock.advance(300)
+    found = world.only
+    assert found.state is HubState.DROPPED and "not confirmed it in" in found.why
+    assert len(world.hub.asked) == 6 and world.server.counters.hubs_dropped == 1
+    assert world.confirm()[0] == 404 and world.hear()[0] == 410
+    # A week later it is asked again.
+    world.clock.advance(7 * DAY)
+    world.pass_time(2)
+    assert len(world.hub.asked) == 7 and world.confirm()[0] == 200
+
+
+def test_a_hub_that_refuses(world: HubWorld) -> None:
+    world.hub.answer = Reply(400, b"hub.topic is\nnot ours")
+    world.feed()
+    world.pass_time(2)
+    assert world.only.why == "the hub answers HTTP status 400: hub.topic is not ours"
+    world.hub.answer = Reply(307, b"", "/other")
+    world.clock.advance(100)
+    world.pass_time(2)
+    assert "redirects too often" in world.only.why and world.hub.asked[-1][0] == HUB + "other"
+    world.hub.answer = Reply(302, b"", "/other")
+    world.clock.advance(200)
+    world.pass_time(2)
+    assert "redirects are not followed" in world.only.why
+    world.hub.answer = Reply(202, b"")
+    world.clock.advance(300)
+    world.pass_time(2)
+    status, _ = world.confirm(mode="denied", challenge="", reason="no\nmore")
+    assert status == 200 and world.only.state is HubState.DROPPED and "no more" in world.only.why
+
+
+def test_a_hub_whose_news_only_polls_find(world: HubWorld) -> None:
+    task = world.subscribed()
+    world.clock.advance(2 * 3600)
+    for number in range(1, 4):
+        assert world.only.state is HubState.ACTIVE
+        world.read(task, news=True)
+        world.pass_time(2)
+        world.clock.advance(700)
+        world.pass_time(2)
+        assert world.only.missed == number or world.only.state is HubState.DROPPED
+        world.clock.advance(3600)
+    found = world.only
+    assert found.state is HubState.DROPPED and "last 3 news" in found.why
+    assert world.hear()[0] == 410
+
+
+def test_news_that_were_pushed_late(world: HubWorld) -> None:
+    task = world.subscribed()
+    world.clock.advance(2 * 3600)
+    for late in (True, False, True, False):
+        if not late:
+            world.hear()
+        world.pass_time(2)
+        world.read(task, news=True)
+        world.pass_time(2)
+        if late:
+            world.clock.advance(300)
+            world.hear()
+        world.clock.advance(700)
+        world.pass_time(2)
+        assert (world.only.missed, world.only.judge_time) == (0, 0)
+        world.polls()
+        world.clock.advance(3600)
+
+
+def test_another_hub(world: HubWorld) -> None:
+    task = world.subscribed()
+    old = world.only
+    world.read(task, hub="https://new.example.net/")
+    world.pass_time(3)
+    assert {each.state for each in world.all} == {HubState.ACTIVE, HubState.ASKING}
+    assert world.hear(ident=old.id)[0] == 200
+    new = next(each for each in world.all if each.id != old.id)
+    assert world.confirm(new.id)[0] == 200
+    world.pass_time(3)
+    assert world.hub.modes == ["subscribe", "subscribe", "unsubscribe"]
+    assert world.confirm(old.id, mode="unsubscribe") == (200, b"a b<i>")
+    assert world.only.id == new.id
+
+
+def test_a_feed_that_goes(world: HubWorld) -> None:
+    task = world.subscribed()
+    world.tasks.order(TASK_REMOVE, task, now=int(world.now()))
+    world.pass_time(10)
+    assert world.hub.modes == ["subscribe", "unsubscribe"] and world.only.state is HubState.LEAVING
+    # A hub that never asks is asked a few times.
+    for _ in range(4):
+        world.clock.advance(700)
+        world.pass_time(2)
+    assert world.all == [] and world.hub.modes.count("unsubscribe") == 3
+
+
+def test_a_configured_hub(open_world: Callable[..., HubWorld]) -> None:
+    world = open_world(hubs=("https://www.youtube.com/feeds/ https://hub.example.net/youtube",))
+    video = "https://www.youtube.com/feeds/videos.xml?channel_id=x"
+    world.feed(video, hub="")
+    world.feed("https://www.example.org/other", hub="")
+    world.pass_time(2)
+    [(url, form)] = world.hub.asked
+    assert (url, form["hub.topic"]) == ("https://hub.example.net/youtube", video)
+
+
+def test_a_restart(world: HubWorld) -> None:
+    task = world.subscribed()
+    world.hear()
+    world.restart()
+    world.pass_time(3)
+    assert world.polls() == 1 and len(world.all) == 1
+    world.poll_over(task)
+    world.restart()
+    world.pass_time(62)
+    assert world.polls() == 1
+    assert world.server.subscriber is not None
+    world.pass_time(10)
+    assert world.server.subscriber.counts == {"active": 1}
+
+
+def test_while_it_is_paused(world: HubWorld) -> None:
+    world.subscribed()
+    world.server.pause()
+    assert world.hear()[0] == 503 and world.confirm()[0] == 503
