@@ -255,7 +255,7 @@ class Asker:
             kept = _Body()
             response.deliverBody(kept)
             named = response.headers.getRawHeaders("location") or [""]
-            return Reply(int(response.code), await kept.done, named[0] if 300 <= response.code < 400 else "")
+            return Reply(response.code, await kept.done, named[0] if 300 <= response.code < 400 else "")
         except (CancelledError, AskedInVain):
             raise
         except FetchError as error:
