@@ -9,6 +9,7 @@ from lcc.domain.due import EVERY_SECONDS_MAX, check_when
 from lcc.domain.kinds import ANY
 from lcc.domain.urls import normalise, scheme_of
 from lcc.errors import UrlError
+from lcc.model.feed_options import FeedOptions
 from lcc.model.tasks import ARGUMENTS_BYTES_MAX, NAME_CHARS_MAX, POLLED_KINDS, When
 from lcc.storage.tasks.rows import write_list
 
@@ -120,6 +121,16 @@ def feed_url(text: str) -> str:
     if scheme_of(url) not in ("http", "https"):
         raise InputError(f"{text[:200]}: a feed's URL begins with http:// or https://", remedy)
     return url
+
+
+def checked_options(options: FeedOptions) -> FeedOptions:
+    """Options of a feed.
+
+    :raises InputError: they do not go together.
+    """
+    if options.listed and not options.full_content:
+        raise InputError("what is listed are the pages of items", "have these fetched, too")
+    return options
 
 
 def feed_period(every_seconds: int | None) -> dict[str, Any]:

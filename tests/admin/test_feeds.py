@@ -190,12 +190,16 @@ def test_lists_of_feeds(lcc: Lcc, tmp_path: Path, monkeypatch: Any) -> None:
     assert done.stdout == "500 feeds added, 1 was there already\n" and "refused: mailto:x" in done.stderr
     path.write_text(OPML.format(URL, ""))
     assert lcc.rows("feed", "import", str(path)) == [{"url": URL, "id": 1, "state": "there"}]
+    path.write_text(OPML.format("http://b/own", ""))
+    assert "--full-content" in lcc.admin("feed", "import", str(path), "--listed", code=2).output
+    (own,) = lcc.rows("feed", "import", str(path), "--full-content", "--listed")
     with scheduler(lcc, monkeypatch):
         lcc.admin("feed", "suspend", "1")
-        assert len(lcc.rows("feed", "list")) == 501
+        assert len(lcc.rows("feed", "list")) == 502
+        assert json.loads(lcc.admin("feed", "show", str(own["id"]), "--json").stdout)["listed"]
         exported = lcc.admin("feed", "export").stdout
-        assert exported.count("xmlUrl=") == 501 and f'xmlUrl="{URL}"' in exported
-        assert len(lcc.rows("feed", "export")) == 501
+        assert exported.count("xmlUrl=") == 502 and f'xmlUrl="{URL}"' in exported
+        assert len(lcc.rows("feed", "export")) == 502
 
 
 def test_bombs_in_opml_are_refused(lcc: Lcc) -> None:

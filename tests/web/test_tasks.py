@@ -180,13 +180,16 @@ async def test_feeds(watch: Watch, scheduled: Tasks) -> None:
     refused = await filled(browser, "/feeds", url="javascript:void")
     check_page(refused, 400)
     url = "http://www.example.org/feed.xml"
-    seen = await filled(browser, "/feeds", url="HTTP://www.example.org:80/feed.xml", full_content="yes")
+    refused = await filled(browser, "/feeds", url=url, listed="yes")
+    check_page(refused, 400)
+    assert "have these fetched, too" in words(refused)
+    seen = await filled(browser, "/feeds", url="HTTP://www.example.org:80/feed.xml", full_content="yes", listed="yes")
     check_page(seen)
     assert "ordered: the scheduler adds it" in words(seen)
     assert (await filled(browser, "/feeds", url=url)).text("feed")  # the page of the one that is there
     scheduled.carry_out()
     task = scheduled.task(1)
-    assert (task.spec.args, task.auto) == ((url, "--full-content"), True)
+    assert (task.spec.args, task.auto) == ((url, "--full-content", "--listed"), True)
     info = f'{{"title": "<i>{TURNED}", "link": "x"}}'
     columns = ("task", "policy", "record", "read_time", "changed_time")
     scheduled.database.now(lambda txn: txn.insert("feeds", columns, [(1, "id", info, now_of(watch), 0)]))

@@ -35,6 +35,7 @@ _ORDERS_AT_ONCE = 200
 @click.option("--every", type=EVERY, help="Period in seconds.  Default: it follows from what polls find.")
 @click.option("--full-content", is_flag=True, default=None, help="Fetch the pages of new items, and keep their text.")
 @click.option("--links", type=LINKS, help="Pages of items on which hosts.  Default: same-host.")
+@click.option("--listed", is_flag=True, default=None, help="Each is its site's own feed, whose pages are its word.")
 @click.option("--allow-private", is_flag=True, default=None, help="The feeds may be on private addresses.")
 @json_option
 @pass_admin

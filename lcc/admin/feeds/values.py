@@ -90,9 +90,10 @@ def options_of(options: FeedOptions, given: dict[str, Any]) -> FeedOptions:
     :raises click.UsageError: they do not go together.
     """
     found = attrs.evolve(options, **{name: value for name, value in given.items() if value is not None})
-    if found.listed and not found.full_content:
-        raise click.UsageError("--listed is about the pages of items: it needs --full-content")
-    return found
+    try:
+        return task_inputs.checked_options(found)
+    except InputError:
+        raise click.UsageError("--listed is about the pages of items: it needs --full-content") from None
 
 
 def find_feed(database: BlockingDatabase, named: str) -> Task:

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from lcc.insight.feed_why import feed_facts, feed_record, say_why
-from lcc.insight.task_inputs import FEED_EVERY_MIN, InputError, feed_period, feed_url
+from lcc.insight.task_inputs import FEED_EVERY_MIN, InputError, checked_options, feed_period, feed_url
 from lcc.insight.why import explain
 from lcc.model.feed_options import ANYWHERE, SAME_HOST, FeedOptions, feed_args
 from lcc.model.tasks import JobSpec, Task
@@ -44,16 +44,19 @@ class FeedsPage(OrderingPage):
         try:
             url = feed_url(fields.get("url", ""))
             period = feed_period(seconds_of(fields.get("every", "").strip(), FEED_EVERY_MIN))
+            options = checked_options(
+                FeedOptions(
+                    full_content=bool(fields.get("full_content")),
+                    links=ANYWHERE if fields.get("links") == ANYWHERE else SAME_HOST,
+                    listed=bool(fields.get("listed")),
+                )
+            )
         except InputError as error:
             raise bad_input(error) from None
         there = await self.asked(feed_named, url)
         if there:
             self.front.redirect(request, f"/feed/{there}")
             return
-        options = FeedOptions(
-            full_content=bool(fields.get("full_content")),
-            links=ANYWHERE if fields.get("links") == ANYWHERE else SAME_HOST,
-        )
         task = Task(0, JobSpec(FEED, args=feed_args(url, options)), **period)
         new, order = await self.order_task(request, task)
         self.front.redirect(request, f"/feed/{new}?order={order}")
