@@ -16,7 +16,9 @@ from lcc.model.tasks import Effects, JobState, TaskState
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler import polls
 from lcc.storage.providers.providers import order_removal
+from lcc.storage.queue.repair import JUMP
 from lcc.storage.tasks import orders
+from lcc.storage.tasks.poll_results import Page, changed_pages
 from lcc.storage.tasks.views import statistics
 from tests.scheduler.polling import FEED, Polling, given, notice, worker
 from tests.support.databases import result_of
@@ -64,6 +66,34 @@ def test_a_worker_starts_only_where_something_has_changed(bench: Polling) -> Non
     bench.fetch()
     bench.pass_time(2)
     given(manager)
+
+
+def test_changes_after_the_database_was_put_back_are_read_at_once(
+    bench: Polling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their numbers have jumped: what lies between is not looked through (seed 14t)."""
+    reads: list[int] = []
+
+    def counted(txn: Any, after: int, upto: int) -> list[Page]:
+        reads.append(after)
+        assert len(reads) < 20, "it looks through numbers that were never given"
+        return changed_pages(txn, after, upto)
+
+    manager = worker(bench)
+    bench.feed()
+    bench.outbox()
+    bench.fetch()
+    bench.pass_time(2)
+    job, _ = given(manager)
+    manager.end(job)
+    jump = "UPDATE counters SET value = value + ? WHERE name = 'change'"
+    bench.queue.database.now(lambda txn: txn.execute(jump, [JUMP]))
+    bench.until_asked()
+    bench.fetch()
+    monkeypatch.setattr(polls, "changed_pages", counted)
+    bench.pass_time(3)
+    given(manager)
+    assert reads
 
 
 def test_a_page_that_the_site_told_is_polled_as_well(bench: Polling) -> None:

@@ -13,9 +13,14 @@ from lcc.domain.items import ItemRules, identify
 from lcc.model.feed_options import FeedOptions, feed_args
 from lcc.model.feeds import FeedItem, PageText
 from lcc.model.items import as_json, item_object, text_object
+from lcc.model.polled import PolledContent
 from lcc.model.tasks import DueJob, JobSpec
+from lcc.roles.scheduler import texts
 from lcc.roles.scheduler.texts import Texts
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.repair import JUMP
 from lcc.storage.tasks.items import ItemStore
+from lcc.storage.tasks.text_jobs import pages_changed
 from tests.support.cache import Cache
 from tests.support.databases import Backend, DirectDatabase
 from tests.support.tasks import NOW, Tasks, sqlite_tasks
@@ -93,6 +98,26 @@ def test_a_page_that_is_cached_after_its_item(world: World) -> None:
     given = json.loads(world.database.query("SELECT input FROM jobs WHERE kind = 'text'")[0][0])
     assert given["content_type"] == "text/html; charset=utf-8" and given["file"] == 1
     assert world.follow() == []
+
+
+def test_pages_after_the_database_was_put_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their numbers have jumped: what lies between is not looked through."""
+    reads: list[int] = []
+
+    def counted(txn: Txn, after: int, upto: int) -> list[PolledContent]:
+        reads.append(after)
+        assert len(reads) < 20, "it looks through numbers that were never given"
+        return pages_changed(txn, after, upto)
+
+    feed = world.feed()
+    world.follow()
+    world.items(feed, f"{SITE}1")
+    world.cache.put(pid_of(world), f"{SITE}other")
+    assert world.follow() == []
+    world.cache.change += JUMP
+    world.cache.put(pid_of(world), f"{SITE}1")
+    monkeypatch.setattr(texts, "pages_changed", counted)
+    assert len(world.follow()) == 1 and reads
 
 
 def test_a_page_that_was_cached_before_its_item(world: World) -> None:

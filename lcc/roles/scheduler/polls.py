@@ -33,9 +33,11 @@ from lcc.roles.scheduler.engine import Scheduler
 from lcc.storage.database.bisecting import NOT_OF_ONE, bisected
 from lcc.storage.database.database import Database
 from lcc.storage.database.key_ranges import all_views_key, provider_of
+from lcc.storage.tasks.change_ranges import range_end
 from lcc.storage.tasks.outbox import root_of
 from lcc.storage.tasks.poll_results import (
     CHANGES_AT_ONCE,
+    PAGES,
     Fault,
     Page,
     Results,
@@ -122,7 +124,7 @@ class Polls:
             self._position = self._saved = last if saved is None else saved
         self._position = min(self._position, last)
         while self._position < last:
-            upto = min(last, self._position + CHANGES_AT_ONCE)
+            upto = await self._main.select(range_end, PAGES, self._position, last, CHANGES_AT_ONCE)
             pages = [page for page in await self._main.select(changed_pages, self._position, upto) if page.content]
             found = await self._found({all_views_key(page.key): page for page in pages})
             if found or upto - self._saved >= _POSITION_SAVED:

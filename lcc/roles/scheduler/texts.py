@@ -24,8 +24,10 @@ from lcc.errors import Busy, StoreUnavailable, UrlError
 from lcc.model.tasks import DueJob
 from lcc.roles.background import Background
 from lcc.storage.database.database import Database
+from lcc.storage.tasks.change_ranges import range_end
+from lcc.storage.tasks.item_views import ITEMS
 from lcc.storage.tasks.item_views import last_change as last_item
-from lcc.storage.tasks.poll_results import providers_of
+from lcc.storage.tasks.poll_results import PAGES, providers_of
 from lcc.storage.tasks.store import TaskStore
 from lcc.storage.tasks.text_jobs import (
     CHANGES_AT_ONCE,
@@ -94,13 +96,16 @@ class Texts:
         if not feeds:
             self._at = {}
             return
-        for name, follow in ((ITEM_CHANGES, self._items), (PAGE_CHANGES, self._pages)):
+        for name, follow, select, table in (
+            (ITEM_CHANGES, self._items, self._store.read, ITEMS),
+            (PAGE_CHANGES, self._pages, self._main.select, PAGES),
+        ):
             if name not in self._at:
                 saved = await self._store.read(text_position, name)
                 self._at[name] = self._saved[name] = ends[name] if saved < 0 else saved
             at = min(self._at[name], ends[name])
             while at < ends[name]:
-                upto = min(ends[name], at + CHANGES_AT_ONCE)
+                upto = await select(range_end, table, at, ends[name], CHANGES_AT_ONCE)
                 wanted = await follow(at, upto, feeds)
                 if wanted or upto - self._saved[name] >= _SAVED or self._saved[name] > upto:
                     made = await self._store.make_text_jobs(wanted, {name: upto}, int(self._now()))

@@ -51,7 +51,8 @@ class StoredText(NamedTuple):
     made_time: int
 
 
-_ITEM = "SELECT task, identity, change_number, published, found_time, changed_time, record FROM feeditems"
+ITEMS = "feeditems"
+_ITEM = f"SELECT task, identity, change_number, published, found_time, changed_time, record FROM {ITEMS}"
 
 
 def last_change(txn: Txn) -> int:

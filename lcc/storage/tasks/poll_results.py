@@ -22,6 +22,7 @@ _COLUMNS = (
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM lccurl"
 _POLLED = int(Source.POLLED)
 _MAX_AGE = re.compile(r"(?i)(?:^|[\s,])max-age\s*=\s*\"?([0-9]{1,10})(?![0-9])").search
+PAGES = "lccurl"
 CHANGES_AT_ONCE = 5000
 
 
