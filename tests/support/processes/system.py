@@ -108,12 +108,16 @@ class System:
             plugin = "lcc" if role == "all" else f"lcc-{role}"
             with (self.folder / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(
-                    [BIN / "twistd", "-n", plugin, "--config", str(self.config)],
+                    [BIN / "twistd", "-n", plugin, "--config", str(self.config_of(name))],
                     cwd=self.folder,
                     stdout=log,
                     stderr=log,
                     env=self.environment,
                 )
+
+    def config_of(self, _name: str) -> Path:
+        """The configuration of a process."""
+        return self.config
 
     def kill(self, name: str) -> None:
         """``kill -9``."""

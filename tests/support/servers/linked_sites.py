@@ -30,12 +30,14 @@ class LinkedSites:
     :ivar links: page -> what it links to, in whatever form, with whether that is to be followed.
     :ivar forbidden: pages that a robots.txt forbids.
     :ivar padding_bytes: of text in each page.
+    :ivar delays: root of a site -> what its robots.txt asks for as Crawl-delay, in seconds.
     """
 
     roots: tuple[str, ...]
     links: Mapping[str, tuple[tuple[str, bool], ...]]
     forbidden: frozenset[str]
     padding_bytes: int = 0
+    delays: Mapping[str, float] = attrs.field(factory=dict)
 
     @property
     def start(self) -> str:
@@ -71,7 +73,8 @@ class LinkedSites:
     def robots(self, root: str) -> str:
         """The robots.txt of a site."""
         paths = sorted(urlsplit(page).path for page in self.forbidden if page.startswith(root))
-        return "".join(["User-agent: *\n", *(f"Disallow: {path}$\n" for path in paths)])
+        delay = [f"Crawl-delay: {self.delays[root]}\n"] if root in self.delays else []
+        return "".join(["User-agent: *\n", *delay, *(f"Disallow: {path}$\n" for path in paths)])
 
     def html(self, page: str) -> str:
         """The content of a page."""
@@ -113,13 +116,17 @@ def generate(seed: int, roots: tuple[str, ...], pages: int, links: int, padding_
 
 
 class SiteServer(Nginx):
-    """nginx with a host for each site: addresses of the loopback network."""
+    """nginx with a host for each site: addresses of the loopback network.
 
-    def __init__(self, folder: Path, hosts: int) -> None:
+    :param bytes_per_second: of an answer, from the second second on; 0: as fast as it can.
+    """
+
+    def __init__(self, folder: Path, hosts: int, bytes_per_second: int = 0) -> None:
         port = free_port()
         addresses = [f"127.0.1.{number + 1}" for number in range(hosts)]
         listens = "".join(f"listen {address}:{port}; " for address in addresses)
         www = folder / "www"
         www.mkdir(parents=True)
-        super().__init__(www, folder / "nginx", more=f"{listens} location / {{ root {www}/$server_addr; }}")
+        slow = f"gzip off; limit_rate {bytes_per_second};" if bytes_per_second else ""
+        super().__init__(www, folder / "nginx", more=f"{listens} {slow} location / {{ root {www}/$server_addr; }}")
         self.roots = tuple(f"http://{address}:{port}/" for address in addresses)

@@ -21,7 +21,8 @@ http {{
   log_format json escape=json '{{"path":"$uri","status":$status,"sent":$bytes_sent,"agent":"$http_user_agent",'
     '"from":"$http_from","accept":"$http_accept","asked":"$http_if_none_match","since":"$http_if_modified_since",'
     '"coding":"$sent_http_content_encoding","etag":"$sent_http_etag","server_name":"$ssl_server_name",'
-    '"resumed":"$ssl_session_reused","connection":"$connection"}}';
+    '"resumed":"$ssl_session_reused","connection":"$connection","server":"$server_addr","ended":$msec,'
+    '"seconds":$request_time}}';
   access_log {folder}/access.log json;
   types {{ text/html html; text/plain txt; image/png png; }}
   default_type application/octet-stream;
