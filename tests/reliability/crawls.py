@@ -26,18 +26,19 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
 
 from lcc.testing.mariadb import PrivateMariaDb
 from lcc.workers.linux import parents
 from tests.support.processes.crawling import Crawling
-from tests.support.servers.linked_sites import SiteServer, generate
+from tests.support.servers.linked_sites import LinkedSites, SiteServer, generate
 from tests.support.waiting import wait_for
 
 from .results import Results
@@ -45,7 +46,15 @@ from .results import Results
 ROLES = ("uns", "qm", "botm", "bot", "cu", "scheduler", "manager", "spider")
 DATABASE, WORKER = "mariadbd", "extractor"
 BACKENDS = ("sqlite", "mariadb")
-SETTINGS = 'stores = ["links", "text"]\nsegment_bytes = 65536\ntold_wait = 3.0\nlease = 10.0\nwindow = 20\nworkers = 1\n'
+ROBOTS = "/robots.txt"
+SETTINGS = """
+stores = ["links", "text"]
+segment_bytes = 65536
+told_wait = 3.0
+lease = 10.0
+window = 20
+workers = 1
+"""
 DELAY_SECONDS = 2.0
 DELAYED_EVERY = 3
 """Every third site has a Crawl-delay."""
@@ -58,6 +67,7 @@ PAGE_BYTES, BYTES_PER_SECOND = 2500, 2000
 SEVERAL, EVERYTHING = 0.12, 0.03
 """Shares of the faults in which several processes are killed at once, and all of them."""
 DOWN_SECONDS = (0.0, 0.0, 0.3, 1.0, 4.0)
+PATIENCE_SECONDS = 900.0
 QUIET_SECONDS = 12.0
 """So long a crawl may make no progress until somebody is killed all the same."""
 
@@ -99,6 +109,8 @@ class Run:
         self._before = before
         self._database = server
         self._down: dict[str, float] = {}
+        self._just_started: set[str] = set()
+        """In the end: they may not even have come to their first line."""
         sites = SiteServer(folder / "web", plan.hosts, BYTES_PER_SECOND)
         graph = generate(plan.seed, sites.roots, plan.pages, 8, PAGE_BYTES)
         graph = attrs.evolve(graph, delays=dict.fromkeys(sites.roots[::DELAYED_EVERY], DELAY_SECONDS))
@@ -112,15 +124,16 @@ class Run:
         """Crawl, and kill."""
         self.world.add()
         self.world.system.start(*self.names)
-        wait_for("the crawl begins", lambda: self.world.cached())
+        wait_for("the crawl begins", lambda: self._look(self.world.cached), PATIENCE_SECONDS)
         while sum(self.kills.values()) < self.plan.kills and not self._look(self.world.is_done):
             self._wait_for_progress()
             self._fault()
+        self._just_started = set(self._down) - {DATABASE}
         for name in list(self._down):
             self._start(name)
         if self._database is not None:
-            wait_for("the database server answers", self._database.serves)
-        wait_for("the crawl is done", lambda: self._look(self.world.is_done), 900, every_seconds=0.5)
+            wait_for("the database server answers", self._database.serves, PATIENCE_SECONDS)
+        wait_for("the crawl is done", lambda: self._look(self.world.is_done), PATIENCE_SECONDS, every_seconds=0.5)
 
     def _look(self, at: Any) -> Any:
         """What the frontier shows; None: the database server is away."""
@@ -189,7 +202,8 @@ class Run:
 
     def _kill_worker(self) -> None:
         """A process that extracts links."""
-        spiders = {self.world.system.processes[name].pid for name in self.world.system.spiders if name not in self._down}
+        system = self.world.system
+        spiders = {system.processes[name].pid for name in system.spiders if name not in self._down}
         found = [pid for pid, parent in parents().items() if parent in spiders]
         if found:
             with suppress(ProcessLookupError):
@@ -202,12 +216,18 @@ class Run:
         """
         :raises Broken: something is not as it must be.
         """
-        faults = [*self.world.faults(), *self._frontier(), *self._texts(), *polite(self.world)]
+        faults = [
+            *self.world.faults(),
+            *self._frontier(),
+            *self._texts(),
+            *rude(self.world.sites, self.world.server.requests()),
+        ]
         for name in list(self.world.system.processes):
             try:
                 self.world.system.stop(name)
             except Exception as error:
-                faults.append(f"{name} does not end in order: {error}")
+                if name not in self._just_started:
+                    faults.append(f"{name} does not end in order: {error!r}")
         for name in self.names:
             log = self.world.system.log(name)
             for word in ("Traceback", "Unhandled"):
@@ -250,31 +270,39 @@ def role_of(name: str) -> str:
     return name.rstrip("0123456789")
 
 
-def polite(world: Crawling) -> Iterator[str]:
-    """What nginx's log shows that a polite robot must not do."""
-    allowed = world.sites.closure()
-    delays = {root.split("/")[2].split(":")[0]: seconds for root, seconds in world.sites.delays.items()}
+def rude(sites: LinkedSites, log: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What a polite robot does not do.
+
+    :param log: of nginx.
+    """
+    allowed = {site_path(page) for page in sites.closure()}
+    delays = {urlsplit(root).hostname: seconds for root, seconds in sites.delays.items()}
     by_site: defaultdict[str, list[tuple[float, float, str]]] = defaultdict(list)
-    for asked in world.server.requests():
-        began = asked["ended"] - asked["seconds"]
-        by_site[asked["server"]].append((began, asked["ended"], asked["path"]))
-    strange = set(world.fetched()) - allowed
-    if strange:
-        yield f"nginx: {len(strange)} pages were fetched that are not in the closure, such as {min(strange)}"
+    for asked in log:
+        by_site[asked["server"]].append((asked["ended"] - asked["seconds"], asked["ended"], asked["path"]))
     for site, requests in sorted(by_site.items()):
         requests.sort()
-        if requests[0][2] != "/robots.txt":
+        strange = {path for *_, path in requests} - {path for host, path in allowed if host == site} - {ROBOTS}
+        if strange:
+            yield f"nginx: {len(strange)} pages of {site} are not in the closure, such as {min(strange)}"
+        if requests[0][2] != ROBOTS:
             yield f"nginx: the first request to {site} was {requests[0]}"
         for before, after in pairwise(requests):
             if after[0] < before[1] - CLOCK_SECONDS:
                 yield f"nginx: two fetches from {site} at once: {before}, {after}"
                 break
         # What came before the first page was asked for when nobody knew of a delay.
-        paced = requests[next((n for n, each in enumerate(requests) if each[2] != "/robots.txt"), 0) :]
+        paced = requests[next((n for n, each in enumerate(requests) if each[2] != ROBOTS), 0) :]
         for before, after in pairwise(paced):
             if after[0] - before[0] < delays.get(site, 0.0) - LATE_SECONDS:
                 yield f"nginx: {site} asks for {delays[site]} s between fetches: {before}, {after}"
                 break
+
+
+def site_path(page: str) -> tuple[str | None, str]:
+    """The host of a page, and its path in nginx's log."""
+    parts = urlsplit(page)
+    return parts.hostname, f"{parts.path}index.html" if parts.path.endswith("/") else parts.path
 
 
 def run(plan: Plan, tell: Any, before: Counter[str] | None = None) -> dict[str, Any]:

@@ -1,0 +1,55 @@
+"""A slice of ``make kill-spider``."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.support.servers.linked_sites import generate
+
+from .crawls import BACKENDS, ROBOTS, Plan, rude, run
+
+SEED = int(os.environ.get("LCC_KILL_SEED", "0")) or time.time_ns() % 100_000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_crawls_survive_kills(backend: str) -> None:
+    print(f"LCC_KILL_SEED={SEED}")
+    print(run(Plan(SEED, backend, kills=40, pages=40), print))
+
+
+SITES = attrs.evolve(generate(1, ("http://127.0.1.1:80/",), pages=10, links=4), delays={"http://127.0.1.1:80/": 2.0})
+
+
+def asked(began: float, ended: float, path: str = "/index.html") -> dict[str, Any]:
+    return {"server": "127.0.1.1", "path": path, "ended": ended, "seconds": ended - began}
+
+
+POLITE = [asked(0, 1, ROBOTS), asked(1, 2), asked(3.5, 3.6)]
+
+
+def test_a_polite_robot_is_not_blamed() -> None:
+    assert not list(rude(SITES, POLITE))
+
+
+@pytest.mark.parametrize(
+    ("more", "fault"),
+    [
+        (asked(5.6, 6, "/d1/p999.html"), "are not in the closure"),
+        (asked(-5, -4), "the first request"),
+        (asked(3.55, 5), "at once"),
+        (asked(3.7, 5), "asks for 2.0 s"),
+    ],
+)
+def test_a_rude_one_is_found(more: dict[str, Any], fault: str) -> None:
+    assert any(fault in found for found in rude(SITES, [*POLITE, more]))
+
+
+def test_what_a_robots_txt_disallows_is_no_page_of_the_closure() -> None:
+    sites = generate(1, ("http://127.0.1.1:80/",), pages=100, links=4)
+    assert sites.forbidden and not sites.forbidden & sites.closure()
