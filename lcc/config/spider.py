@@ -67,6 +67,30 @@ class SpiderConfig:
     )
     links_max: int = setting(10_000, "links of one page; further ones are left out", minimum=1, maximum=10_000_000)
     url_chars: int = setting(4096, "longest URL that is followed", unit="characters", minimum=1, maximum=65536)
+    known_paths: tuple[str, ...] = setting(
+        (), "expressions; URLs that one of them matches anywhere are dropped, as the filter known-paths does"
+    )
+    trap_segments: int = setting(32, "traps: segments of a path at most; 0: any number", minimum=0)
+    trap_repeats: int = setting(
+        2, "traps: how often the same one to five segments may follow each other; 0: as often as they do", minimum=0
+    )
+    trap_parameters: int = setting(12, "traps: parameters of a query at most; 0: any number", minimum=0)
+    trap_years_ahead: int = setting(
+        2, "traps: how far ahead a date may be with which a path ends, or in a query; 0: any date", minimum=0
+    )
+    trap_calendar: int = setting(
+        10_000, "traps: URLs with dates that differ in digits only, of one host; 0: any number", minimum=0
+    )
+    trap_sessions: int = setting(1, "traps: URLs that differ in their session ids only; 0: any number", minimum=0)
+    trap_facets: int = setting(
+        200,
+        "traps: URLs of one path with the same value of a parameter; what combines three or more such values is"
+        " dropped then; 0: any number",
+        minimum=0,
+    )
+    trap_copies: int = setting(
+        10, "traps: pages of a host with the same content, the links of which are followed; 0: any number", minimum=0
+    )
     hosts_per_domain: int = setting(
         1000, "hosts of one registered domain that a crawl follows links to; 0: no limit", minimum=0
     )

@@ -263,6 +263,25 @@ def resolve(prefix: str, text: str) -> str:
     return prefix + text
 
 
+REDIRECT_CHARS = 500
+"""Of a URL outside of the roots, as an error tells where a redirect leads."""
+
+
+def redirect_text(target: str) -> str:
+    """What the error of a redirect outside of the roots says."""
+    return target[:REDIRECT_CHARS]
+
+
+def redirected_to(text: str) -> str | None:
+    """Where a redirect leads, normalised and without fragment, as its error says; None: that does not tell it."""
+    if len(text) >= REDIRECT_CHARS:
+        return None
+    try:
+        return normalise(text).partition("#")[0]
+    except UrlError:
+        return None
+
+
 def redirect_target(base: str, location: str) -> str:
     """Where a redirect leads, normalised, without a fragment.
 

@@ -79,7 +79,7 @@ class Refusal(NamedTuple):
 
 @attrs.frozen
 class TrapLimits:
-    """What a trap is (:mod:`lcc.spider.filters.traps`).  0 switches a rule off.
+    """Settings ``[spider] trap_…``: what a trap is (:mod:`lcc.spider.filters.traps`).  0 switches a rule off.
 
     :ivar segments: of a path.
     :ivar repeats: how often the same one to five segments may follow each other.
@@ -87,7 +87,8 @@ class TrapLimits:
     :ivar years_ahead: of a date at the end of a path or in a query, from now.
     :ivar calendar: pages of one calendar: URLs that differ in their dates only.
     :ivar sessions: URLs that differ in their session ids only.
-    :ivar facets: URLs of one path with three parameters or more.
+    :ivar facets: URLs of one path with a value of a parameter: one with three parameters or more is a trap once there
+        are so many for each of its values.
     :ivar copies: pages with the same content whose links are followed.
     """
 
@@ -97,7 +98,7 @@ class TrapLimits:
     years_ahead: int = 2
     calendar: int = 10_000
     sessions: int = 1
-    facets: int = 2_000
+    facets: int = 200
     copies: int = 10
 
 

@@ -147,6 +147,17 @@ class ReadPage(NamedTuple):
     links: Sequence[FoundUrl]
 
 
+class Redirect(NamedTuple):
+    """A URL of a crawl redirects to another host, where it was not followed.
+
+    :ivar target: passed the filters.
+    """
+
+    crawl: int
+    url: FoundUrl
+    target: FoundUrl
+
+
 class Trap(NamedTuple):
     """A pattern of URLs of a host that a filter counts.
 
@@ -197,6 +208,7 @@ class FrontierBatch:
     :ivar dropped: by crawl and filter: links that it has dropped, added to what it has dropped so far.
     :ivar traps: by pattern: added to its count.
     :ivar stores: what the stores made of the pages, by name.
+    :ivar redirects: their targets are known from then on.
     """
 
     pages: Sequence[ReadPage] = ()
@@ -205,6 +217,7 @@ class FrontierBatch:
     dropped: Mapping[tuple[int, str], int] = attrs.field(factory=dict)
     traps: Mapping[Trap, int] = attrs.field(factory=dict)
     stores: Mapping[str, StoreWork] = attrs.field(factory=dict)
+    redirects: Sequence[Redirect] = ()
 
 
 class KnownUrl(NamedTuple):

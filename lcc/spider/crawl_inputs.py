@@ -6,16 +6,20 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import attrs
+
 from lcc.config import SpiderConfig
 from lcc.domain.sites import host_of
 from lcc.domain.urls import normalise
 from lcc.errors import ConfigError, UrlError
-from lcc.model.candidates import Candidate, FilterRules
+from lcc.model.candidates import Candidate, FilterRules, TrapLimits
 from lcc.model.crawls import CRAWL_NAME_CHARS_MAX, CrawlSettings
 from lcc.spider.filters.chain import FilterChain
 from lcc.spider.names import UrlNames
 from lcc.spider.names.host_resolver import read_host_resolver
 
+_TRAP_LIMITS = tuple(field.name for field in attrs.fields(TrapLimits))
+"""As ``[spider]`` names them, with ``trap_`` before."""
 SCHEMES = FilterRules().schemes
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{CRAWL_NAME_CHARS_MAX - 1}}}").fullmatch
 
@@ -51,6 +55,8 @@ def filters_of(settings: CrawlSettings, config: SpiderConfig, now: float) -> Fil
         roots=settings.roots,
         depth_max=settings.depth_max,
         url_chars=config.url_chars,
+        known_paths=config.known_paths,
+        traps=TrapLimits(**{limit: getattr(config, f"trap_{limit}") for limit in _TRAP_LIMITS}),
         year=datetime.fromtimestamp(now, UTC).year,
     )
     return FilterChain(rules, config.filters)

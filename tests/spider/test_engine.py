@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from twisted.internet.defer import fail, succeed
 
+from lcc.domain.spider.rules import START_CASH
 from lcc.errors import StoreUnavailable
+from lcc.model.crawls import UrlOrder
 from tests.support.roles.spider import SpiderWorld
 from tests.support.servers.linked_sites import LinkedSites, generate
 
@@ -177,6 +179,42 @@ def test_errors_and_what_is_refused(worlds: Worlds) -> None:
     assert world.status("all").dropped["robots"] == 1
     assert counts.get("failed", 0) + counts.get("waiting", 0) + counts["told"] == 1, "500 is tried again"
     assert f"{start}robots" not in world.lcc.fetched
+
+
+def test_redirects_to_other_hosts_are_followed_as_links(worlds: Worlds) -> None:
+    one, two, three = ROOTS
+    world = worlds({f"{two}a": b"<a href=http://three.example/loop>x</a><a href=/b>x</a><a href=/away>y</a>"})
+    world.lcc.redirects = {
+        one: f"{two}a",
+        f"{three}loop": f"{one}loop",
+        f"{one}loop": f"{three}loop",
+        f"{two}b": f"{three}b",
+        f"{two}away": "http://elsewhere.example/",
+    }
+    world.lcc.sites[f"{three}b"] = b"<p>b"
+    world.start()
+    world.add("all", one, restrict_to=SCOPE, depth_max=1)
+    world.settle("all")
+    fetched = [one, f"{two}a", f"{three}loop", f"{two}b", f"{two}away"]
+    assert sorted(world.lcc.fetched) == sorted(fetched), "further ones are too far from the start"
+    assert world.status("all").counts["cached"] == 1
+    assert world.status("all").dropped["depth"] == 2 and world.status("all").dropped["scope"] == 1
+
+    world.add("deeper", one, restrict_to=SCOPE)
+    world.settle("deeper")
+    assert {f"{one}loop", f"{three}b"} < set(world.lcc.fetched)
+    assert world.status("deeper").counts["cached"] == 2 and world.status("deeper").counts["refused"] == 5
+
+
+def test_what_a_start_redirects_to_has_its_importance(worlds: Worlds) -> None:
+    one, two, _ = ROOTS
+    world = worlds({two: b"<a href=/b>x</a>", f"{two}b": b"<p>"})
+    world.lcc.redirects = {one: two}
+    world.start()
+    world.add("all", one, restrict_to=SCOPE, order=UrlOrder.OPIC)
+    world.settle("all")
+    rows = world.database.now(lambda txn: txn.query("SELECT cash, history FROM spurl ORDER BY told_set"))
+    assert rows == [(0, 0), (0, START_CASH), (START_CASH, 0)], "the start, its target, a link of that"
 
 
 def test_a_crawl_that_completes_a_provider(worlds: Worlds) -> None:

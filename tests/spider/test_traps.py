@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lcc.domain.urls import normalise
 from lcc.model.candidates import Candidate, Facts, FilterRules, HostFacts, TrapLimits
 from lcc.spider.filters.chain import FilterChain
-from lcc.spider.filters.traps import copies_key, endless, trap_keys
+from lcc.spider.filters.traps import FACETS_KEYS_MAX, copies_key, endless, trap_keys
 from lcc.spider.names import UrlNames
 
 FILTERS = ("length", "traps", "visited")
@@ -125,7 +125,7 @@ def chance_paths(url: str) -> tuple[str, Iterable[str]]:
     return url, [*REAL, f"{url.rstrip('/')}/{chance.getrandbits(40):x}"]
 
 
-SMALL = TrapLimits(calendar=500, facets=60, segments=12)
+SMALL = TrapLimits(calendar=500, facets=15, segments=12)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ SMALL = TrapLimits(calendar=500, facets=60, segments=12)
         (calendar_in_queries, 600),
         (sessions, 50),
         (sessions_in_paths, 50),
-        (facets, 1_300),
+        (facets, 1_700),
         (echo, 60),
         (mirror, 100),
         (symlinks, 1_000),
@@ -143,7 +143,7 @@ SMALL = TrapLimits(calendar=500, facets=60, segments=12)
     ],
 )
 def test_all_real_pages_are_found_and_few_others(site: Site, fetched_max: int) -> None:
-    fetched = crawl(site, SMALL, urls_max=1_500)
+    fetched = crawl(site, SMALL, urls_max=2_000)
     assert {re.split("[?;]", url)[0] for url in fetched} >= {*REAL}
     assert len(fetched) <= fetched_max
     assert len(fetched) == len({*fetched})
@@ -156,14 +156,33 @@ def test_all_events_of_a_calendar_are_found() -> None:
     }
 
 
-def test_pages_that_have_parameters_for_names_are_found_if_facets_are_none() -> None:
-    pages = [f"http://h/index.php?option=com_content&view=article&id={number}" for number in range(100)]
-
+@pytest.mark.parametrize(
+    "pages",
+    [
+        [f"http://h/index.php?option=com_content&view=article&id={number}" for number in range(3000)],
+        [
+            f"http://h/viewtopic.php?f={number % 7}&t={number}&start={at}"
+            for number in range(500)
+            for at in (0, 10, 20)
+        ],
+        [f"http://h/w/index.php?title=Page_{number}&action={do}&redlink=1" for number in range(99) for do in "ehrv"],
+    ],
+)
+def test_pages_that_have_parameters_for_names_are_no_facets(pages: list[str]) -> None:
     def site(url: str) -> tuple[str, Iterable[str]]:
         return url, pages if url == "http://h/" else []
 
-    assert len(crawl(site, SMALL)) == 1 + SMALL.facets
-    assert len(crawl(site, TrapLimits(facets=0))) == 101
+    assert len(crawl(site, TrapLimits(facets=20))) == 1 + len(pages)
+
+
+def test_facets_are_bounded_and_can_be_switched_off() -> None:
+    queries = [f"color={c}&size={s}&brand={b}" for c in range(10) for s in range(10) for b in range(10)]
+
+    def site(url: str) -> tuple[str, Iterable[str]]:
+        return url, [f"http://h/shop?{query}" for query in queries] if url == "http://h/" else []
+
+    assert len(crawl(site, TrapLimits(facets=20))) < 500
+    assert len(crawl(site, TrapLimits(facets=0))) == 1001
 
 
 @pytest.mark.parametrize(
@@ -219,4 +238,4 @@ def test_what_is_known_is_no_trap() -> None:
 def test_any_url_is_judged(text: str) -> None:
     url = "http://h/" + text
     endless(url, TrapLimits(segments=0, parameters=0), YEAR)
-    assert len(trap_keys(url)) <= 2
+    assert len(trap_keys(url)) <= 1 + FACETS_KEYS_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from lcc.domain.urls import Roots, followed_redirect
+from lcc.domain.urls import Roots, followed_redirect, redirect_text
 from lcc.errors import FetchError
 
 Follow = Callable[[str, str], str]
@@ -45,7 +45,7 @@ def _make_rule(roots: Roots) -> Follow:
     def follow(url: str, location: str) -> str:
         target = followed_redirect(url, location)
         if not roots.contains(target):
-            raise FetchError("redirect-outside", target[:500])
+            raise FetchError("redirect-outside", redirect_text(target))
         return target
 
     return follow

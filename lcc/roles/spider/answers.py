@@ -1,7 +1,8 @@
 """Asks the cache what became of the URLs that were told, some time after they were.
 
 Most of them need no asking: their pages come with the changes of the cache.  The others were cached before, could not
-be fetched, were refused, are still queued, or were lost with a process.
+be fetched, were refused, are still queued, or were lost with a process.  What redirects to another host was not
+followed there: where it leads is offered to the frontier, as a link would be.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from lcc.client.cache import CacheClient
+from lcc.domain.urls import redirected_to
 from lcc.errors import GONE_STATUSES, code
 from lcc.interfaces import IFrontier
 from lcc.model.crawls import HostRef, KnownUrl, ReadyHost, Telling, ToldUrl, UrlAnswer, Verdict
 from lcc.model.states import CACHED, DELETED, UNKNOWN, AnsweredUrl, AskedUrl
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_rules import CrawlRules
+from lcc.roles.spider.reading import Reading
 
 _HOSTS_AT_ONCE = 100
 _HOSTS_REMEMBERED = 10_000
 _REFUSED = frozenset(
     map(code, ("address-forbidden", "redirect-outside", "scheme-unsupported", "quota-files", "quota-space"))
 )
+_REDIRECT_OUTSIDE = code("redirect-outside")
 _ELEMENT_CODES = range(1201, 1300)
 """Why a UNS refuses an element."""
 
@@ -36,6 +40,7 @@ class Answers:
     :param told_wait_seconds: how long nobody asks after a URL was told.
     :param window: URLs of a host that may be told at once.
     :param unread: called with keys of content of the cache that was not read, and will not come with its changes.
+    :param reading: judges where redirects lead.
     :ivar notifier: role and name of this spider as a notifier; ``epoch``: of its sets' numbers.
     :ivar newest_set: that was told in this epoch.  A higher number is that of a set of an earlier epoch: it is asked
         for without it, for in this epoch the cache would wait for that set.
@@ -49,6 +54,7 @@ class Answers:
         told_wait_seconds: float,
         window: int,
         unread: Callable[[Sequence[str]], None],
+        reading: Reading,
         counters: Counters,
     ) -> None:
         self.notifier = self.epoch = ""
@@ -59,6 +65,7 @@ class Answers:
         self._told_wait_seconds = told_wait_seconds
         self._window = window
         self._unread = unread
+        self._reading = reading
         self._counters = counters
         self._strange: OrderedDict[HostRef, bool] = OrderedDict()
         """Hosts of which URLs were told: whether the cache had some of the last ones."""
@@ -113,11 +120,11 @@ class Answers:
                 now = int(self._now())
                 hosts = await self._frontier.told_hosts(rules.crawl.id, buckets, now, _HOSTS_AT_ONCE)
                 if hosts:
-                    await self._ask(hosts, now)
+                    await self._ask(rules, hosts, now)
                 if len(hosts) < _HOSTS_AT_ONCE:
                     break
 
-    async def _ask(self, hosts: Sequence[ReadyHost], now: int) -> None:
+    async def _ask(self, rules: CrawlRules, hosts: Sequence[ReadyHost], now: int) -> None:
         told: list[tuple[ReadyHost, ToldUrl]] = []
         for host in hosts:
             ref = HostRef(host.crawl, host.root)
@@ -129,7 +136,17 @@ class Answers:
         ]
         states = await self._client.states(asked, self.notifier, self.epoch) if asked else []
         cached = {url.key for (_, url), state in zip(told, states, strict=True) if state.state == CACHED}
-        known = await self._frontier.known(hosts[0].crawl, cached) if cached else {}
+        moved = {
+            url.key: target
+            for (_, url), state in zip(told, states, strict=True)
+            if state.code == _REDIRECT_OUTSIDE and (target := redirected_to(state.error)) is not None
+        }
+        asked_for = cached | moved.keys()
+        known = await self._frontier.known(rules.crawl.id, asked_for) if asked_for else {}
+        if moved:
+            # Before what became of the URLs: a crawl is not done while it has not followed them.
+            redirects = [(known[key], target) for key, target in moved.items() if key in known]
+            await self._frontier.commit(await self._reading.redirects(rules, redirects), now)
         answers: list[UrlAnswer] = []
         unread: list[str] = []
         for (host, url), state in zip(told, states, strict=True):

@@ -170,7 +170,14 @@ class Spider:
             self._committed,
         )
         self.answers = Answers(
-            frontier, client, now, settings.told_wait, settings.window, self.follower.note_unread, self.counters
+            frontier,
+            client,
+            now,
+            settings.told_wait,
+            settings.window,
+            self.follower.note_unread,
+            reading,
+            self.counters,
         )
         self.backlog = Backlog(
             frontier,

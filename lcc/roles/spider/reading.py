@@ -15,6 +15,7 @@ from lcc.model.crawls import (
     FrontierBatch,
     KnownUrl,
     ReadPage,
+    Redirect,
     StoreWork,
     Trap,
     UrlAnswer,
@@ -126,6 +127,25 @@ class Reading:
         self._counters.read += len(pages)
         self._counters.unread += sum(each.failed for each in links)
         return FrontierBatch(pages, tokens, places, sums.dropped, sums.traps, stores)
+
+    async def redirects(self, rules: CrawlRules, redirects: Iterable[tuple[KnownUrl, str]]) -> FrontierBatch:
+        """What is saved of URLs that redirect to other hosts, each with where to."""
+        sums = _Sums()
+        found = []
+        for url, target in redirects:
+            depth = url.depth + bool(url.parent)
+            named = rules.link(target, depth, nofollow=False)
+            if named.dropped:
+                self._drop(rules, named.dropped, sums)
+            else:
+                found.append((url, named, Candidate(named.names, depth, url.furl)))
+        judge = await self._judge(rules, [(named, candidate) for _, named, candidate in found], sums)
+        passed = [
+            Redirect(url.crawl, FoundUrl(url.key, url.root, url.path), named.found)
+            for url, named, candidate in found
+            if judge(named, candidate)
+        ]
+        return FrontierBatch(redirects=passed, dropped=sums.dropped, traps=sums.traps)
 
     async def _follow(
         self, rules: CrawlRules, mine: Sequence[tuple[_Mine, Page, PageLinks]], sums: _Sums

@@ -3,8 +3,11 @@
 Some are seen in a URL alone: a path of too many segments, segments that follow each other again and again, too many
 parameters, a date far ahead.  Others are seen in how many URLs of a host are like it: a page under another session's
 id, a calendar, combinations of facets.  For these, a URL has *keys* (:func:`trap_keys`): the frontier counts the URLs
-that it has accepted for each, and a key with too many refuses further ones.  What the frontier knows already is never
-refused here: it was no trap when it came.
+that it has accepted for each, and a URL whose keys of a kind all have too many is refused.  What the frontier knows
+already is never refused here: it was no trap when it came.
+
+Facets are told from pages that have parameters for names (``?option=com_content&view=article&id=123``) by the values:
+where filters are combined, each value has stood in many URLs before; the name of a page has not.
 
 The same content under growing paths is seen when it is read: :func:`copies_key`.
 """
@@ -14,6 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from twisted.plugin import IPlugin
@@ -24,7 +29,9 @@ from lcc.model.candidates import Candidate, Facts, FilterRules, TrapLimits
 
 KEY_BYTES = 8
 FACETS_FROM = 3
-"""Parameters from which on a path's URLs are counted as combinations."""
+"""Parameters from which on a URL may be a combination."""
+FACETS_KEYS_MAX = 16
+"""Of the parameters of a URL: so many are counted."""
 AGAIN_MAX = 3
 """Segments of a path that may stand in it before, numbers aside (a folder that has itself in it)."""
 _GROUP_MAX = 5
@@ -81,8 +88,8 @@ def trap_keys(curl: str) -> tuple[TrapKey, ...]:
         keys.append(_key("sessions", f"{session_path}?{'&'.join(kept)}"))
     if _date_of(path, kept) is not None:
         keys.append(_key("calendar", _DIGITS.sub("0", f"{session_path}?{'&'.join(kept)}")))
-    elif len(kept) >= FACETS_FROM:
-        keys.append(_key("facets", session_path))
+    elif len(values := dict.fromkeys(kept)) >= FACETS_FROM:
+        keys += [_key("facets", f"{session_path}?{value}") for value in islice(values, FACETS_KEYS_MAX)]
     return tuple(keys)
 
 
@@ -179,7 +186,7 @@ def _repeated(segments: Sequence[str], repeats: int) -> str | None:
 _WORDS = {
     "sessions": "the page of another session's id",
     "calendar": "a calendar with {limit} known pages",
-    "facets": "a path with {limit} known combinations of parameters",
+    "facets": "a combination of parameters, of which each is in {limit} known URLs of the path",
 }
 
 
@@ -204,9 +211,9 @@ class TrapFilter:
             why = endless(curl, limits, year)
             if why is not None:
                 return why
-            for kind, key in trap_keys(curl):
+            for kind, keys in groupby(trap_keys(curl), key=attrgetter("kind")):
                 limit = limit_of[kind]
-                if limit and facts.traps.get(key, 0) >= limit:
+                if limit and all(facts.traps.get(key, 0) >= limit for _, key in keys):
                     return _WORDS[kind].format(limit=limit)
             return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
-from lcc.model.crawls import Crawl, CrawlState, FoundUrl, FrontierBatch, ReadPage, UrlOrder, UrlState
+from lcc.model.crawls import Crawl, CrawlState, FoundUrl, FrontierBatch, ReadPage, Redirect, UrlOrder, UrlState
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.rows import URLS, Host, Url
 from lcc.storage.spider.stores import save_places
@@ -32,6 +32,10 @@ def commit_batch(write: FrontierWrite, batch: FrontierBatch) -> None:
         crawl = write.crawls.get(number)
         if crawl is not None and crawl.state is not CrawlState.REMOVING:
             _Pages(write, crawl).commit(pages)
+    for redirect in batch.redirects:
+        crawl = write.crawls.get(redirect.crawl)
+        if crawl is not None and crawl.state is not CrawlState.REMOVING:
+            _Pages(write, crawl).redirect(redirect)
     for (number, name), count in batch.dropped.items():
         if number in write.crawls:
             write.drop(number, name, count)
@@ -105,6 +109,24 @@ class _Pages:
         for url in starts:
             if self._rows.get(url.key) is None:
                 self._add(url, 0, b"", cash)
+        self._save()
+
+    def redirect(self, redirect: Redirect) -> None:
+        """Where a URL redirects to, as if it had stood there.  What a start redirects to is as near as a start; else
+        it is one link further, so that no chain of redirects is endless where there is a depth."""
+        self._load([redirect.url, redirect.target])
+        source, target = self._rows.get(redirect.url.key), self._rows.get(redirect.target.key)
+        if source is None or source is target:
+            return
+        depth = source.depth + bool(source.parent)
+        if target is None:
+            target = self._add(redirect.target, depth, source.key, 0)
+        if target is None:
+            return
+        if not target.change:
+            target.cash, source.cash = target.cash + source.cash, 0
+            self._linked[source.key] = source
+        self._closer(target, min(depth, target.depth))
         self._save()
 
     def _load(self, urls: Sequence[FoundUrl]) -> None:

@@ -80,6 +80,7 @@ class Lcc:
     :ivar fetched: URLs, in the order in which they were fetched.
     :ivar robots_of: root -> robots.txt; unknown ones are found empty.
     :ivar errors: URL -> code of the error of its fetch.
+    :ivar redirects: URL -> where it redirects to, on another host.
     :ivar set_numbers: of the sets of the spider that was started last: its epoch is a new one.
     :ivar silent: ``lcc-cu`` cannot be asked.
     """
@@ -90,6 +91,7 @@ class Lcc:
         self.fetched: list[str] = []
         self.robots_of: dict[str, str] = {}
         self.errors: dict[str, int] = {}
+        self.redirects: dict[str, str] = {}
         self.silent = False
         self.told: list[SourcedSet] = []
         self.set_numbers: set[int] = set()
@@ -146,6 +148,8 @@ class Lcc:
                 continue
             self.fetched.append(url)
             fault = self.errors.get(url, 0 if content is not None else 404)
+            if url in self.redirects:
+                fault = code("redirect-outside")
             if fault:
                 self._found[url] = fault
                 if cached and fault == 404:
@@ -212,13 +216,14 @@ class Lcc:
             return AnsweredUrl(asked.pid, asked.curl, "arriving")
         row = self._rows.get(key)
         queued = any(url == asked.curl for _, url, _ in self._queue)
-        fault = self._found.get(asked.curl, 0)
+        fault, text = self._found.get(asked.curl, 0), self.redirects.get(asked.curl, "")
         if row is None:
-            return AnsweredUrl(asked.pid, asked.curl, "queued" if queued else "unknown", code=fault)
+            return AnsweredUrl(asked.pid, asked.curl, "queued" if queued else "unknown", code=fault, error=text)
         state = "queued" if queued else row.page.row.state
         return AnsweredUrl(
             *(asked.pid, asked.curl, state, key.hex(), row.page.row.mimetype, row.page.row.md5, row.change),
             code=fault,
+            error=text,
         )
 
     def _answer(self) -> None:
