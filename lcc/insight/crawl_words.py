@@ -207,5 +207,7 @@ def unread_words(unread: UnreadRobots) -> str:
     robots = f"{unread.origin}robots.txt"
     if not unread.checked_time:
         return f"{robots} is asked for"
+    if not unread.code:
+        return f"{robots} could not be read"
     again = f"; asked for again at {utc(unread.due_time)}" if unread.due_time else "; being asked for again"
     return f"{robots} could not be read: {unread.code} {entry_for(unread.code).text}{again}"

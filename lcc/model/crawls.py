@@ -209,6 +209,7 @@ class FrontierBatch:
     :ivar traps: by pattern: added to its count.
     :ivar stores: what the stores made of the pages, by name.
     :ivar redirects: their targets are known from then on.
+    :ivar caught_up: crawls that complete a provider: all is read that the cache had of it.
     """
 
     pages: Sequence[ReadPage] = ()
@@ -218,6 +219,7 @@ class FrontierBatch:
     traps: Mapping[Trap, int] = attrs.field(factory=dict)
     stores: Mapping[str, StoreWork] = attrs.field(factory=dict)
     redirects: Sequence[Redirect] = ()
+    caught_up: Sequence[int] = ()
 
 
 class KnownUrl(NamedTuple):
@@ -320,6 +322,7 @@ class UrlAnswer(NamedTuple):
 
     :ivar told_set: the set that told it; an answer to another one is ignored; 0: whichever.
     :ivar code: the error; 0: none.
+    :ivar respelled: ``GONE``: the path under which it is told next, if it was never there; None: it is not.
     """
 
     crawl: int
@@ -327,6 +330,7 @@ class UrlAnswer(NamedTuple):
     verdict: Verdict
     told_set: int = 0
     code: int = 0
+    respelled: str | None = None
 
 
 class HostRow(NamedTuple):
@@ -364,7 +368,8 @@ class CrawlStatus:
 
     :ivar counts: by name.  URLs: ``known``, ``waiting`` (of these ``held``: their hosts are parked or excluded),
         ``told`` (for the first time), ``rechecks`` (told again), ``cached``, ``failed``, ``gone``, ``refused``.
-        ``hosts``, ``parked`` (hosts).  What was read: ``pages``, ``links`` (that passed the filters).
+        ``hosts``, ``parked`` (hosts).  What was read: ``pages``, ``links`` (that passed the filters); ``caught_up``:
+        how often all was read that the cache had of its provider.
     :ivar dropped: links, by the filter that has dropped them, and by limit: ``urls-max``, ``hosts-max``,
         ``domain-hosts-max``.
     """
@@ -375,7 +380,10 @@ class CrawlStatus:
 
     @property
     def is_done(self) -> bool:
-        """Nothing is told, and nothing waits but for hosts that are parked; pages may be looked at again later."""
+        """Nothing is told, and nothing waits but for hosts that are parked; pages may be looked at again later.  What
+        the cache had of a provider that it completes is read."""
+        if self.crawl.settings.pid and not self.counts.get("caught_up", 0):
+            return False
         return not self.counts.get("told", 0) and self.counts.get("waiting", 0) == self.counts.get("held", 0)
 
 

@@ -60,7 +60,7 @@ class UnreadRobots(NamedTuple):
     """A site whose robots.txt is not known, or could not be read: nothing that hints name is fetched there for now.
 
     :ivar origin: ``scheme://host[:port]/``.
-    :ivar code: why it could not be read, as of :data:`lcc.errors.ERRORS`.
+    :ivar code: why it could not be read, as of :data:`lcc.errors.ERRORS`; 0: whoever tells of it does not know.
     :ivar checked_time: when that was, seconds since 1970; 0: it was not asked for yet.
     :ivar due_time: when it is asked for again, seconds since 1970.
     """

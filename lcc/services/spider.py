@@ -20,6 +20,7 @@ from lcc.roles.spider.engine import Spider
 from lcc.roles.spider.extraction import ExtractionPool, spawn_by
 from lcc.roles.spider.keeping import Keeping
 from lcc.roles.spider.metrics import SpiderMetrics
+from lcc.roles.spider.sites import Sites
 from lcc.roles.spider.web import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
@@ -118,7 +119,7 @@ def _first_line(config: Config, environment: Environment, path: str) -> str:
     return environment.disk.read(config.under_home(path)).decode().partition("\n")[0].strip()
 
 
-def _crawl_port(config: Config, environment: Environment, database: Any) -> PortService:
+def _crawl_port(config: Config, environment: Environment, database: Any, sites: Sites) -> PortService:
     """The HTTP interface of crawls.
 
     :raises ConfigError: it has no token.
@@ -131,7 +132,7 @@ def _crawl_port(config: Config, environment: Environment, database: Any) -> Port
         raise ConfigError(
             [f"spider.listen_token_file: {path}: {error.strerror}; write a token of your own into its first line"]
         ) from None
-    site = build_site(database, settings, token, reactor, environment.now)
+    site = build_site(database, settings, token, sites, reactor, environment.now)
     return PortService(reactor, endpoint(config, "spider.listen"), site, "spider.listen")
 
 
@@ -206,7 +207,7 @@ def build(config: Config, environment: Environment) -> RoleService:
     ):
         service.setServiceParent(services)
     if settings.listen:
-        _crawl_port(config, environment, database).setServiceParent(services)
+        _crawl_port(config, environment, database, engine.sites).setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)
     return services
 

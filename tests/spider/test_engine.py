@@ -206,6 +206,21 @@ def test_redirects_to_other_hosts_are_followed_as_links(worlds: Worlds) -> None:
     assert world.status("deeper").counts["cached"] == 2 and world.status("deeper").counts["refused"] == 5
 
 
+def test_a_page_that_is_not_there_as_linked_is_asked_for_by_the_name_that_compares(worlds: Worlds) -> None:
+    one = ROOTS[0]
+    world = worlds({one: b"<a href=/t//2.html>x</a><a href=/T/3.html>x</a><a href=/Index.html>x</a>"})
+    world.lcc.sites[f"{one}t/2.html"] = world.lcc.sites[f"{one}T/3.html"] = b"<p>there"
+    world.start()
+    world.add("all", one, restrict_to=SCOPE, names="larm")
+    world.settle("all")
+    assert sorted(world.lcc.fetched) == [one, f"{one}T/3.html", f"{one}t//2.html", f"{one}t/2.html"]
+    assert world.status("all").counts["cached"] == 3
+
+    world.add("as linked", one, restrict_to=SCOPE)
+    world.settle("as linked")
+    assert world.status("as linked").counts["gone"] == 2, "with the names of RFC 3986 it is another page"
+
+
 def test_what_a_start_redirects_to_has_its_importance(worlds: Worlds) -> None:
     one, two, _ = ROOTS
     world = worlds({two: b"<a href=/b>x</a>", f"{two}b": b"<p>"})
@@ -228,6 +243,10 @@ def test_a_crawl_that_completes_a_provider(worlds: Worlds) -> None:
         world.lcc.put(7, url, content)
     world.start()
     world.add("all", pid=7, roots=(root,))
+    world.lcc.silent = True
+    world.advance(3)
+    assert not world.status("all").is_done, "what its provider has is not read"
+    world.lcc.silent = False
     world.settle("all")
     for url, content in list(pages.items())[6:]:
         world.lcc.put(7, url, content)

@@ -12,6 +12,8 @@ from lcc.config import SpiderConfig
 from lcc.domain.robots_rules import ALL, NONE, RULES
 from lcc.errors import ConfigError
 from lcc.model.candidates import Candidate, Facts, FilterRules, HostFacts, Refusal
+from lcc.model.crawls import CrawlSettings
+from lcc.spider.crawl_inputs import filters_of
 from lcc.spider.filters.chain import FilterChain, installed_filters
 from lcc.spider.names import UrlNames
 from tests.support.documents import ROOT, fences_of
@@ -146,3 +148,13 @@ def test_a_filter_of_ones_own_is_one_file(tmp_path: Path, monkeypatch: pytest.Mo
         assert chain.screen(candidate("http://h/x.gif")) == ("no-pictures", "a picture")
     finally:
         sys.modules.pop("lcc.spider.filters.plugins.site_no_pictures", None)
+
+
+def test_limits_of_traps_and_known_paths_are_settings() -> None:
+    for config, refused in (
+        (SpiderConfig(), []),
+        (SpiderConfig(trap_segments=2), ["traps"]),
+        (SpiderConfig(known_paths=("/b/",)), ["known-paths"]),
+    ):
+        chain = filters_of(CrawlSettings(restrict_to="http://h/"), config, 0)
+        assert [step.filter for step in chain.explain(candidate("http://h/a/b/c"), NEW) if step.reason] == refused

@@ -6,20 +6,23 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
-from twisted.internet.task import LoopingCall
+from twisted.internet.task import Clock, LoopingCall
 
 from lcc.config import SpiderConfig
 from lcc.errors import ConfigError
+from lcc.roles.spider.sites import Sites
 from lcc.roles.spider.web import build_site
 from lcc.storage.database.migrations import SPIDER
 from tests.support.browser import Browser, Reply
 from tests.support.databases import DirectDatabase
 from tests.support.frontier import NOW, Spider, carry_out_all
+from tests.support.roles.spider import Lcc
 
 TOKEN = "0123456789abcdef"
 SITE = "http://www.example.org/"
@@ -30,7 +33,9 @@ SCOPE = r"http://www\.example\.org/"
 def served(tmp_path: Path) -> Iterator[tuple[Browser, Spider]]:
     """A client with the token, and a spider that carries orders out."""
     spider = Spider(DirectDatabase(f"sqlite:///{tmp_path}/spider.sqlite", tmp_path, SPIDER))
-    factory = build_site(spider.database, SpiderConfig(), TOKEN, reactor, lambda: NOW)
+    lcc: Any = Lcc({}, Clock())
+    lcc.robots_of[SITE] = "User-agent: *\nDisallow: /secret"
+    factory = build_site(spider.database, SpiderConfig(), TOKEN, Sites(lcc, Clock()), reactor, lambda: NOW)
     port: Any = reactor.listenTCP(0, factory, interface="127.0.0.1")  # type: ignore[attr-defined]
     working = LoopingCall(carry_out_all, spider)
     working.start(0.05)
@@ -68,6 +73,46 @@ async def test_a_crawl_is_added_watched_and_changed(served: tuple[Browser, Spide
 
 
 @pytest_twisted.ensureDeferred
+async def test_a_crawl_is_given_other_limits(served: tuple[Browser, Spider]) -> None:
+    client, _ = served
+    await ask(client, "/crawls", {"name": "docs", "starts": [SITE], "restrict_to": SCOPE, "depth_max": 3})
+    assert (await ask(client, "/crawls/docs/set", {"depth_max": 5, "urls_max": 70})).status == 200
+    shown = (await ask(client, "/crawls/docs")).json()
+    assert shown["settings"] == {"restrict_to": SCOPE, "depth_max": 5, "urls_max": 70}
+    for body, words in (
+        ({"names": "larm"}, "unknown field"),
+        ({"restrict_to": "("}, "not valid"),
+        ({"hosts_max": "x"}, "hosts_max"),
+    ):
+        refused = await ask(client, "/crawls/docs/set", body)
+        assert refused.status == 400 and words in refused.json()["error"]
+
+
+@pytest_twisted.ensureDeferred
+async def test_why(served: tuple[Browser, Spider]) -> None:
+    client, spider = served
+    await ask(client, "/crawls", {"name": "docs", "starts": [SITE], "restrict_to": SCOPE})
+    spider.read(SITE, SITE + "a")
+
+    async def why(url: str) -> Any:
+        return (await ask(client, f"/crawls/docs/why?url={quote(url, safe='')}")).json()
+
+    known = await why(SITE + "a?")
+    assert not known["known"]
+    known = await why(SITE + "a")
+    assert (known["state"], known["way"], known["words"][0]) == (
+        "waiting",
+        [SITE],
+        "state it waits: it is not told yet",
+    )
+    assert (await why(SITE + "secret"))["words"] == ["dropped robots: disallowed by robots.txt"]
+    assert (await why("http://elsewhere.example/"))["words"] == ["dropped scope: the expression does not match"]
+    assert (await why("example.org"))["error"].startswith("'example.org' does not begin with http://")
+    assert (await ask(client, "/crawls/docs/why")).status == 400
+    assert (await ask(client, "/crawls/none/why?url=http://h/")).status == 404
+
+
+@pytest_twisted.ensureDeferred
 async def test_nothing_without_the_token(served: tuple[Browser, Spider]) -> None:
     client, _ = served
     for headers in ({"authorization": "Bearer 0123456789abcdeF"}, {"authorization": "Basic eDp5"}):
@@ -102,4 +147,4 @@ async def test_what_makes_no_sense_is_refused(served: tuple[Browser, Spider]) ->
 
 def test_a_token_that_can_be_guessed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="listen_token_file"):
-        build_site(None, SpiderConfig(), "short", reactor, lambda: NOW)
+        build_site(None, SpiderConfig(), "short", Sites(None, Clock()), reactor, lambda: NOW)  # type: ignore[arg-type]

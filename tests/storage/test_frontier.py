@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lcc.domain.spider.keys import found_url
+from lcc.domain.spider.keys import found_url, url_key
 from lcc.domain.spider.rules import START_CASH, FrontierRules
 from lcc.errors import Busy, StoreUnavailable, code
 from lcc.model.crawls import (
@@ -17,9 +17,11 @@ from lcc.model.crawls import (
     FrontierBatch,
     HostRef,
     ReadPage,
+    Redirect,
     StoreTrouble,
     StoreWork,
     Trap,
+    UrlAnswer,
     UrlOrder,
     UrlState,
     Verdict,
@@ -340,6 +342,49 @@ def test_orders_change_crawls(spider: Spider) -> None:
     spider.order(CRAWL_START, starts=[B, A])
     assert sorted(spider.told()) == [A, B]
     assert result_of(spider.store.open_orders(5)) == []
+
+
+def test_a_crawl_that_may_be_private_later_asks_for_its_providers_again(spider: Spider) -> None:
+    spider.add(A, B)
+    result_of(spider.store.watched([(HostRef(1, A), 7)], NOW))
+    spider.order(CRAWL_SET, settings={"depth_max": 3})
+    assert spider.host(A).pid == 7
+    spider.order(CRAWL_SET, settings={"allow_private": True})
+    assert spider.host(A).pid == 0
+    result_of(spider.store.watched([(HostRef(1, A), 7)], NOW))
+    spider.order(CRAWL_SET, settings={"allow_private": True})
+    assert spider.host(A).pid == 7
+
+
+def test_where_a_url_redirects_is_known_from_then_on(spider: Spider) -> None:
+    spider.add(A)
+    spider.add(A, name="gone")
+    spider.order(CRAWL_REMOVE, "gone")
+    spider.told(A)
+    redirects = [Redirect(crawl, found(A), found(B)) for crawl in (1, 2, 9)]
+    for _ in range(2):
+        result_of(spider.store.commit(FrontierBatch(redirects=redirects), NOW))
+    spider.answer(Verdict.REFUSED, A, code=1407)
+    assert (spider.url(B).state, spider.url(B).depth, spider.url(B).parent) == (UrlState.WAITING, 0, url_key(A))
+    assert spider.url(A).state == UrlState.REFUSED
+    assert spider.counts()["known"] == 2
+    for number in range(2):
+        target = found(f"http://chain.example/{number}")
+        source = found(B if not number else f"http://chain.example/{number - 1}")
+        result_of(spider.store.commit(FrontierBatch(redirects=[Redirect(1, source, target)]), NOW))
+        assert spider.url(target.furl).depth == 1 + number
+
+
+def test_a_url_that_is_told_again_as_it_compares(spider: Spider) -> None:
+    spider.add(f"{A}x//y")
+    spider.told(A)
+    key = url_key(f"{A}x//y")
+    gone = UrlAnswer(1, key, Verdict.GONE, 0, 404, "x/y")
+    result_of(spider.store.answer([gone], [], NOW))
+    assert spider.counts()["waiting"] == 1
+    assert [url.path for telling in spider.tell(A) for url in telling.urls] == ["x/y"]
+    result_of(spider.store.answer([gone], [], NOW))
+    assert spider.counts()["gone"] == 1
 
 
 def test_an_order_is_refused(spider: Spider) -> None:

@@ -252,10 +252,18 @@ def start_command(admin: Admin, /, name: str, starts: tuple[str, ...], as_json: 
 @spider_group.command("set")
 @click.argument("name", type=CRAWL)
 @_limits
+@click.option(
+    "--allow-private/--no-allow-private",
+    default=None,
+    help="Its hosts may be on private addresses; new ones may not.",
+)
 @json_option
 @pass_admin
 def set_command(admin: Admin, /, name: str, as_json: bool, **limits: Any) -> None:
-    """Change what a crawl follows from now on."""
+    """Change what a crawl follows from now on.
+
+    Links that were dropped before are found when their pages are read again (--revisit).
+    """
     given = _given(limits)
     if not given:
         raise Failed("nothing to change was given", "lcc-admin spider set --help names the options")

@@ -152,7 +152,8 @@ class Answers:
         for (host, url), state in zip(told, states, strict=True):
             found = _verdict(state, known.get(url.key))
             if found is not None:
-                answers.append(UrlAnswer(host.crawl, url.key, found, url.told_set, state.code))
+                respelled = _respelled(rules, host.root, url) if found is Verdict.GONE else None
+                answers.append(UrlAnswer(host.crawl, url.key, found, url.told_set, state.code, respelled))
             elif state.state == CACHED:
                 unread.append(state.key)
         self._counters.asked += len(asked)
@@ -160,6 +161,13 @@ class Answers:
         await self._frontier.answer(answers, [HostRef(host.crawl, host.root) for host in hosts], int(self._now()))
         if unread:
             self._unread(unread)
+
+
+def _respelled(rules: CrawlRules, root: str, url: ToldUrl) -> str | None:
+    """The path that compares, of a URL that is not there as it was linked: pages with one name are one, and that of
+    another link to it may be there (``/a//b.html``, ``/a/b.html``).  None: it was that one, or is on another host."""
+    curl = rules.link(root + url.path, 0, nofollow=False).names.curl
+    return curl[len(root) :] if curl.startswith(root) and curl != root + url.path and not url.recheck else None
 
 
 def _verdict(state: AnsweredUrl, row: KnownUrl | None) -> Verdict | None:

@@ -150,7 +150,10 @@ class Follower:
             stream = await self._client.packages(
                 BEGINNING, provider=rules.crawl.settings.pid, limit=self._settings.pages_at_once, **self._content
             )
-        return not await self._process(stream, [rules], dict, lambda: {name: stream.token or place})
+        if await self._process(stream, [rules], dict, lambda: {name: stream.token or place}):
+            return False
+        await self._frontier.commit(FrontierBatch(caught_up=[rules.crawl.id]), int(self._now()))
+        return True
 
     def note_unread(self, keys: Sequence[str]) -> None:
         """The cache has these, and they were not read: unless they come with the changes, they are read on their

@@ -1,8 +1,9 @@
 """The HTTP interface of crawls: JSON in, JSON out, for who has the token (LARM "as a real server").
 
-``GET /crawls``, ``POST /crawls``, ``GET /crawls/NAME`` and ``POST /crawls/NAME/ACTION`` (start, pause, resume,
-remove, exclude, include).  What is asked for becomes an order, as those of ``lcc-admin`` do; a reply waits for its
-answer for a while.  A provider, and private addresses, can be named by an operator only: with ``lcc-admin``.
+``GET /crawls``, ``POST /crawls``, ``GET /crawls/NAME``, ``GET /crawls/NAME/why?url=URL`` and
+``POST /crawls/NAME/ACTION`` (start, set, pause, resume, remove, exclude, include).  What is asked for becomes an
+order, as those of ``lcc-admin`` do; a reply waits for its answer for a while.  A provider, and private addresses, can
+be named by an operator only: with ``lcc-admin``.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
+import attrs
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -19,11 +22,15 @@ from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
+from lcc.client.blocking import CacheError
 from lcc.config import SpiderConfig
 from lcc.errors import ConfigError, StoreUnavailable
 from lcc.insight.crawl_words import crawl_record
 from lcc.model.crawls import CrawlSettings, CrawlStatus
-from lcc.spider.crawl_inputs import SCHEMES, check_crawl, check_crawl_name, check_host
+from lcc.model.states import UnreadRobots
+from lcc.roles.spider.sites import Sites
+from lcc.roles.spider.why import UrlInCrawl, url_in_crawl
+from lcc.spider.crawl_inputs import SCHEMES, check_crawl, check_crawl_name, check_host, check_settings
 from lcc.spider.names.start_list import start_url
 from lcc.storage.spider.orders import (
     CRAWL_ADD,
@@ -32,6 +39,7 @@ from lcc.storage.spider.orders import (
     CRAWL_PAUSE,
     CRAWL_REMOVE,
     CRAWL_RESUME,
+    CRAWL_SET,
     CRAWL_START,
     ORDERS,
     STARTS_MAX,
@@ -62,6 +70,7 @@ _NUMBERS = frozenset(
         "revisit_most_seconds",
     }
 )
+_CHANGEABLE = ("restrict_to", *sorted(_NUMBERS))
 _SIMPLE = {b"pause": CRAWL_PAUSE, b"resume": CRAWL_RESUME, b"remove": CRAWL_REMOVE}
 _HOSTS = {b"exclude": CRAWL_EXCLUDE, b"include": CRAWL_INCLUDE}
 _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
@@ -84,18 +93,26 @@ class CrawlApi(Resource):
 
     :param database: with the tables of spiders.
     :param token: that requests must have.
+    :param sites: what is known of robots.txt.
     :param now: seconds since 1970.
     """
 
     isLeaf = True
 
     def __init__(
-        self, database: Any, settings: SpiderConfig, token: str, clock: IReactorTime, now: Callable[[], float]
+        self,
+        database: Any,
+        settings: SpiderConfig,
+        token: str,
+        sites: Sites,
+        clock: IReactorTime,
+        now: Callable[[], float],
     ) -> None:
         super().__init__()
         self._database = database
         self._settings = settings
         self._token = token.encode()
+        self._sites = sites
         self._clock = clock
         self._now = now
 
@@ -116,6 +133,8 @@ class CrawlApi(Resource):
                 await self._add(request)
             case [b"crawls", name] if request.method in (b"GET", b"HEAD"):
                 reply_json(request, 200, crawl_record(await self._crawl(name)), {})
+            case [b"crawls", name, b"why"] if request.method in (b"GET", b"HEAD"):
+                await self._why(request, await self._crawl(name))
             case [b"crawls", name, action] if request.method == b"POST":
                 await self._act(request, await self._crawl(name), action)
             case [b"crawls", *_]:
@@ -135,6 +154,23 @@ class CrawlApi(Resource):
             raise HttpError(404, "there is no such crawl")
         return status
 
+    async def _why(self, request: CrawlRequest, status: CrawlStatus) -> None:
+        given = request.args.get(b"url", [])
+        if len(given) != 1:
+            raise HttpError(400, "there must be one url: GET /crawls/NAME/why?url=URL, the URL percent-encoded")
+        furl, now = start_url(given[0].decode("utf-8", "replace"), SCHEMES), int(self._now())
+        found: UrlInCrawl = await self._database.interact(url_in_crawl, status, furl, self._settings, now)
+        with suppress(CacheError):
+            await self._sites.ask([found.root])
+        robots = self._sites.said(found.root)
+        unread = None
+        if not self._sites.may_tell(found.root):
+            unread = UnreadRobots(found.root, 0, robots.checked_time, 0)
+        facts = found.facts(robots, unread, now)
+        reply_json(
+            request, 200, {**found.record(robots), "words": [f"{name} {said}".strip() for name, said in facts]}, {}
+        )
+
     async def _add(self, request: CrawlRequest) -> None:
         fields = _fields(request, "name", "starts", *_TEXTS, *_NUMBERS)
         name, starts = check_crawl_name(str(fields.pop("name", ""))), _starts(fields.pop("starts", []))
@@ -151,12 +187,16 @@ class CrawlApi(Resource):
         elif action in _HOSTS:
             kind = _HOSTS[action]
             body["hosts"] = [check_host(each) for each in _strings(_fields(request, "hosts").get("hosts"), "hosts")]
+        elif action == b"set":
+            kind = CRAWL_SET
+            body["settings"] = _checked(_fields(request, *_CHANGEABLE))
+            check_settings(attrs.evolve(crawl.settings, **body["settings"]), self._settings, self._now())
         elif action == b"start":
             kind = CRAWL_START
             body["starts"] = _starts(_fields(request, "starts").get("starts"))
             check_crawl(crawl.settings, body["starts"], self._settings, self._now())
         else:
-            raise HttpError(404, f"there are start, {', '.join(each.decode() for each in (*_SIMPLE, *_HOSTS))}")
+            raise HttpError(404, f"there are start, set, {', '.join(each.decode() for each in (*_SIMPLE, *_HOSTS))}")
         await self._order(request, kind, crawl.name, body, 200)
 
     async def _order(self, request: CrawlRequest, kind: str, name: str, body: Mapping[str, Any], status: int) -> None:
@@ -206,7 +246,7 @@ def _starts(value: Any) -> list[str]:
     return list(dict.fromkeys(starts))
 
 
-def _settings(fields: dict[str, Any]) -> CrawlSettings:
+def _checked(fields: dict[str, Any]) -> dict[str, Any]:
     """Settings of a crawl.
 
     :raises HttpError: one is not of its kind.
@@ -216,8 +256,16 @@ def _settings(fields: dict[str, Any]) -> CrawlSettings:
         fits = isinstance(value, str) if is_text else type(value) is int and 0 <= value < 2**40
         if not fits:
             raise HttpError(400, f"{name} must be {'a string' if is_text else 'a whole number, not negative'}")
+    return fields
+
+
+def _settings(fields: dict[str, Any]) -> CrawlSettings:
+    """Those of a new crawl.
+
+    :raises HttpError: one is not of its kind.
+    """
     try:
-        return read_settings(fields)
+        return read_settings(_checked(fields))
     except ValueError as error:
         raise HttpError(400, f"order: {error}") from None
 
@@ -235,7 +283,7 @@ def _explain(failure: Failure) -> Explained:
 
 
 def build_site(
-    database: Any, settings: SpiderConfig, token: str, reactor: Any, now: Callable[[], float]
+    database: Any, settings: SpiderConfig, token: str, sites: Sites, reactor: Any, now: Callable[[], float]
 ) -> LimitedFactory:
     """The site of the HTTP interface.
 
@@ -243,7 +291,7 @@ def build_site(
     """
     if len(token) < TOKEN_CHARS_MIN:
         raise ConfigError([f"spider.listen_token_file: its first line has fewer than {TOKEN_CHARS_MIN} characters"])
-    api = CrawlApi(database, settings, token, reactor, now)
+    api = CrawlApi(database, settings, token, sites, reactor, now)
     return LimitedFactory(
         CrawlSite(api, timeout=60, reactor=reactor, now=now), CONNECTIONS_MAX, "clients of crawls", 0
     )

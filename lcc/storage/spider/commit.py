@@ -36,6 +36,9 @@ def commit_batch(write: FrontierWrite, batch: FrontierBatch) -> None:
         crawl = write.crawls.get(redirect.crawl)
         if crawl is not None and crawl.state is not CrawlState.REMOVING:
             _Pages(write, crawl).redirect(redirect)
+    for number in batch.caught_up:
+        if number in write.crawls:
+            write.count(number, "caught_up", 1)
     for (number, name), count in batch.dropped.items():
         if number in write.crawls:
             write.drop(number, name, count)

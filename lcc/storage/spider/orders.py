@@ -143,6 +143,9 @@ def _set(write: FrontierWrite, order: SpiderOrder, _starts: Sequence[FoundUrl]) 
     for name in ("names", "host_resolver", "order", "pid"):
         if getattr(settings, name) != getattr(crawl.settings, name):
             return {"error": f"{name} of a crawl cannot change; add a new one"}
+    if settings.allow_private and not crawl.settings.allow_private and not settings.pid:
+        # The UNS is asked for their providers once more, and lets them be private.
+        write.txn.execute("UPDATE sphost SET pid = 0 WHERE crawl = ?", [crawl.id])
     _save(write, attrs.evolve(crawl, settings=settings))
     return {"crawl": crawl.id}
 

@@ -225,7 +225,9 @@ def _answer(write: FrontierWrite, crawl: Crawl, host: Host, url: Url, said: UrlA
             host.parked_time = max(host.parked_time, parked_time)
             host.code = said.code
         url.code, url.failures = said.code, url.failures + 1
-        if not (of_host and first and url.failures < rules.url_failures_max):
+        if said.respelled is not None and first and said.respelled != url.path:
+            url.path = said.respelled
+        elif not (of_host and first and url.failures < rules.url_failures_max):
             state = UrlState[said.verdict.name]
             url.interval_seconds = rules.interval_after_error(settings, url.interval_seconds)
     write.moved(host, url.state, state, first)
