@@ -7,7 +7,17 @@ from typing import Any
 
 from lcc.domain.wording import duration, number, utc
 from lcc.errors import entry_for
-from lcc.model.crawls import NEVER, CrawlState, CrawlStatus, HostRow, KnownUrl, StoreTrouble, UrlState
+from lcc.model.crawls import (
+    BUCKETS,
+    NEVER,
+    CrawlState,
+    CrawlStatus,
+    HostRow,
+    KnownUrl,
+    SpiderStatus,
+    StoreTrouble,
+    UrlState,
+)
 from lcc.model.states import UnreadRobots
 from lcc.storage.spider.rows import write_settings
 
@@ -46,6 +56,33 @@ def host_record(host: HostRow) -> dict[str, Any]:
         "parked_time": host.parked_time or None,
         "code": host.code or None,
     }
+
+
+def spider_record(spider: SpiderStatus) -> dict[str, Any]:
+    """A spider for programs."""
+    return {
+        "name": spider.name,
+        "buckets": len(spider.buckets),
+        "seen_time": spider.seen_time or None,
+        "trouble": spider.trouble,
+    }
+
+
+def spider_lines(running: Sequence[SpiderStatus], now: int, lease_seconds: float) -> list[tuple[str, str]]:
+    """Spiders for people: names and values.
+
+    :param lease_seconds: who is silent for longer does not run.
+    """
+    lines = []
+    for each in running:
+        seconds = now - each.seen_time
+        seen = f"last seen {duration(seconds)} ago" if each.seen_time else "just started"
+        is_silent = bool(each.seen_time) and seconds > lease_seconds
+        state = f"silent: {seen}" if is_silent else f"{len(each.buckets)} of {BUCKETS} buckets; {seen}"
+        lines.append(("spider", f"{each.name}: {state}"))
+        if each.trouble:
+            lines.append(("", each.trouble))
+    return lines
 
 
 def filtered(status: CrawlStatus) -> dict[str, int]:

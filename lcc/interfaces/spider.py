@@ -169,8 +169,10 @@ class IFrontier(Interface):
     def spiders() -> Deferred[list[SpiderStatus]]:
         """All spiders that have not ended, this one included."""
 
-    def beat() -> Deferred[None]:
-        """Show that this spider lives."""
+    def beat(trouble: str, now: int) -> Deferred[None]:
+        """Show that this spider lives.
+
+        :param trouble: what it waits for, for people; empty: nothing."""
 
     def retire(run: int, beats: int) -> Deferred[bool]:
         """Another spider is lost, as far as this one can see: its buckets are free from now on, and it is fenced off.

@@ -403,12 +403,16 @@ class SpiderStatus(NamedTuple):
 
     :ivar beats: how often it has shown that it lives.
     :ivar buckets: those that it has.
+    :ivar seen_time: when it has shown that last, by its own clock; 0: not yet.
+    :ivar trouble: what it waited for then, for people; empty: nothing.
     """
 
     run: int
     name: str
     beats: int
     buckets: frozenset[int]
+    seen_time: int = 0
+    trouble: str = ""
 
 
 class SpiderOrder(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,7 +82,14 @@ def test_the_life_of_a_crawl(lcc: Lcc, monkeypatch: Any) -> None:
         assert [each["name"] for each in status["spiders"]] == ["one"]
         assert status["crawls"][0]["hosts"][0]["host"] == "www.example.org"
         assert "host:       www.example.org: 4 known, 1 cached, 3 waiting" in lcc.admin("spider", "status").stdout
-        lcc.admin("spider", "set", "docs", "--urls", "9", "--restrict-to", "http://")
+        result_of(running.store.beat("cannot reach the UNS's port of notifiers", int(time.time()) - 600))
+        for command in (["status"], ["spider", "status"]):
+            shown = lcc.admin(*command).stdout
+            assert "one: silent: last seen 10 min ago" in shown and "cannot reach the UNS's port" in shown
+        [status] = lcc.rows("status")
+        assert status["spiders"][0]["trouble"] == "cannot reach the UNS's port of notifiers"
+        lcc.admin("spider", "set", "docs", "--urls", "9", "--restrict-to", "http://", "--allow-private")
+        assert lcc.rows("spider", "list")[0]["settings"]["allow_private"]
         assert lcc.rows("spider", "list")[0]["settings"]["urls_max"] == 9
         assert lcc.admin("spider", "pause", "docs").stdout == "crawl docs is paused\n"
         assert lcc.rows("spider", "list")[0]["state"] == "paused"

@@ -15,6 +15,7 @@ from twisted.internet.defer import fail, succeed
 from lcc.domain.spider.rules import START_CASH
 from lcc.errors import StoreUnavailable
 from lcc.model.crawls import UrlOrder
+from lcc.storage.spider.claims import spiders
 from tests.support.roles.spider import SpiderWorld
 from tests.support.servers.linked_sites import LinkedSites, generate
 
@@ -179,6 +180,32 @@ def test_errors_and_what_is_refused(worlds: Worlds) -> None:
     assert world.status("all").dropped["robots"] == 1
     assert counts.get("failed", 0) + counts.get("waiting", 0) + counts["told"] == 1, "500 is tried again"
     assert f"{start}robots" not in world.lcc.fetched
+
+
+def test_a_claim_that_takes_long_is_one_claim(worlds: Worlds) -> None:
+    world = worlds({})
+    world.database.hold_back()
+    spider = world.start()
+    world.clock.pump([1] * 5)
+    world.database.let_go()
+    world.clock.pump([1] * 5)
+    assert spider.run_number == 1
+
+
+def test_others_see_what_a_spider_waits_for(worlds: Worlds) -> None:
+    world = worlds({ROOTS[0]: b""})
+    spider = world.start()
+    world.add("all", ROOTS[0], restrict_to=SCOPE)
+    world.lcc.silent, world.lcc.connected = True, False
+    world.advance(30)
+    [seen] = world.database.now(spiders)
+    assert seen.trouble == "cannot reach the UNS's port of notifiers; lcc-cu is unreachable"
+    spider.pause()
+    world.lcc.silent, world.lcc.connected = False, True
+    world.advance(30)
+    [seen] = world.database.now(spiders)
+    assert seen.trouble == "paused at its console: it tells nothing"
+    assert seen.seen_time > world.now() - 30
 
 
 def test_redirects_to_other_hosts_are_followed_as_links(worlds: Worlds) -> None:

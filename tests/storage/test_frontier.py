@@ -439,13 +439,14 @@ def test_a_spider_that_is_silent_is_retired(database: DirectDatabase) -> None:
     one.add(A)
     (first, _) = result_of(two.store.spiders())
     assert (first.name, len(first.buckets)) == ("one", 64)
-    result_of(one.store.beat())
+    result_of(one.store.beat("x" * 900, NOW))
     assert not result_of(two.store.retire(first.run, first.beats))
     (first, _) = result_of(two.store.spiders())
+    assert (first.trouble, first.seen_time) == ("x" * 500, NOW)
     assert result_of(two.store.retire(first.run, first.beats))
     assert len(result_of(two.store.take_buckets(64))) == 64
     for call in (
-        lambda: one.store.beat(),
+        lambda: one.store.beat("", NOW),
         lambda: one.store.tell([HostRef(1, A)], NOW),
         lambda: one.store.commit(FrontierBatch(), NOW),
         lambda: one.store.take_buckets(1),

@@ -17,16 +17,20 @@ from lcc.admin.tasks.orders import tasks_database
 from lcc.commands.watch import clean, refresh_until_interrupted, watch_option
 from lcc.domain.wording import duration, number
 from lcc.errors import entry_for
+from lcc.insight.crawl_words import spider_lines, spider_record
 from lcc.insight.disks import database_disk
 from lcc.insight.qm_state import Live, delay_text, read_live
 from lcc.insight.task_words import scheduler_lines
 from lcc.model import Delay
-from lcc.storage.database.migrations import TASKS
+from lcc.model.crawls import CrawlState, CrawlStatus, SpiderStatus
+from lcc.storage.database.migrations import SPIDER, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.database.transactions import Txn
 from lcc.storage.disk.file_system import DISK
 from lcc.storage.disk.spool import spool_room
 from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.spider.claims import spiders
+from lcc.storage.spider.views import crawl_statuses
 from lcc.storage.tasks.figures import TaskFigures, task_figures
 from lcc.storage.views.inspect import delays
 from lcc.storage.views.overview import Overview, overview
@@ -42,7 +46,7 @@ LIMIT = 100_000
 @watch_option
 @pass_admin
 def status_command(admin: Admin, as_json: bool, watch: bool, every: float) -> None:
-    """Show the state of queue manager, robots, queue, scheduler and managers."""
+    """Show the state of queue manager, robots, queue, scheduler, managers and spiders."""
 
     def text() -> str:
         live, answer = look(admin)
@@ -52,9 +56,14 @@ def status_command(admin: Admin, as_json: bool, watch: bool, every: float) -> No
             tasks, screen = {"error": str(error)}, [("scheduler", f"unknown: {error}")]
         else:
             tasks, screen = _record(figures, answer["time"]), list(scheduler_lines(figures, answer["time"]))
+        running, crawls = _crawls(admin)
         if as_json:
-            return json.dumps(answer | {"tasks": tasks})
+            return json.dumps(answer | {"tasks": tasks, "spiders": [spider_record(each) for each in running]})
         screen = [*lines(answer, live), *screen]
+        if crawls:
+            active = sum(each.crawl.state is CrawlState.ACTIVE and not each.is_done for each in crawls)
+            screen.append(("crawls", f"{len(crawls):,}, {active:,} active (lcc-admin spider status)"))
+            screen += spider_lines(running, answer["time"], admin.config.spider.lease)
         return "\n".join(clean(f"{name:<13} {line}".rstrip()) for name, line in screen)
 
     if watch:
@@ -68,6 +77,18 @@ def _tasks(admin: Admin) -> TaskFigures:
         return TaskFigures()
     with tasks_database(admin, patient=False) as database:
         return database.interact(task_figures, admin.now())
+
+
+def _crawls(admin: Admin) -> tuple[list[SpiderStatus], list[CrawlStatus]]:
+    """Spiders and crawls; none where their tables are not to be had."""
+    place = place_of(admin.config, SPIDER)
+    if not place.is_there():
+        return [], []
+    try:
+        with admin.database_at(place, patient=False) as database:
+            return database.interact(lambda txn: (spiders(txn), crawl_statuses(txn)))
+    except DatabaseFailed:
+        return [], []
 
 
 def _record(figures: TaskFigures, now: int) -> dict[str, Any]:

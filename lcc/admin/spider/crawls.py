@@ -39,12 +39,14 @@ from lcc.insight.crawl_words import (
     crawl_record,
     host_record,
     progress_line,
+    spider_lines,
+    spider_record,
     state_words,
     store_record,
     store_words,
     unread_words,
 )
-from lcc.model.crawls import BUCKETS, CrawlSettings, CrawlState, UrlOrder
+from lcc.model.crawls import CrawlSettings, CrawlState, UrlOrder
 from lcc.model.shellwords import shell_word
 from lcc.spider.crawl_inputs import check_crawl, check_settings
 from lcc.spider.names.presets import PRESETS
@@ -327,15 +329,13 @@ def status_command(admin: Admin, name: str | None, as_json: bool) -> None:
             }
             for each in statuses
         ]
-        found = [{"name": each.name, "buckets": len(each.buckets)} for each in running]
+        found = [spider_record(each) for each in running]
         stores = [store_record(each) for each in troubles]
         click.echo(json.dumps({"spiders": found, "stores": stores, "crawls": crawls}))
         return
     waiting = {host.root for each in statuses for host in hosts[each.crawl.id] if host.waiting}
     unread = unread_of(admin, sorted(waiting))
-    facts: list[tuple[str, Any]] = [
-        ("spider", f"{each.name}: {len(each.buckets)} of {BUCKETS} buckets") for each in running
-    ]
+    facts: list[tuple[str, Any]] = [*spider_lines(running, admin.now(), admin.config.spider.lease)]
     facts += [("store", store_words(each)) for each in troubles]
     for each in statuses:
         facts += [("crawl", f"{each.crawl.name} ({state_words(each)})"), ("progress", progress_line(each))]

@@ -52,5 +52,6 @@ def why_command(admin: Admin, url: str, name: str | None, as_json: bool) -> None
 
 
 def _robots(admin: Admin, found: UrlInCrawl) -> SiteRobots:
-    rules, allow = scheduler_knows(admin, robots_rules, found.root) or ("", "")
+    known: tuple[str, str] | None = scheduler_knows(admin, robots_rules, found.root)
+    rules, allow = known or ("", "")
     return SiteRobots(found.root, allow, rules)

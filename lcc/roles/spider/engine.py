@@ -154,7 +154,7 @@ class Spider:
         self.paused_since: float | None = None
         self.crawls = CrawlList(settings, frontier, now, self.counters, self._crawls_changed)
         self.sites = Sites(client, clock)
-        self.shares = Shares(frontier, clock, settings.lease, self._giving_hosts)
+        self.shares = Shares(frontier, clock, now, settings.lease, self._giving_hosts, lambda: self.trouble)
         reading = Reading(frontier, self.sites, self.counters)
         self.follower = Follower(
             settings,
@@ -260,7 +260,8 @@ class Spider:
     @property
     def trouble(self) -> str:
         """What it waits for, for people; empty: nothing."""
-        return "; ".join(dict.fromkeys(self.troubles.values()))
+        paused = "" if self.paused_since is None else "paused at its console: it tells nothing"
+        return "; ".join(filter(None, dict.fromkeys([paused, self.teller.trouble, *self.troubles.values()])))
 
     @property
     def store_faults(self) -> Mapping[str, str]:
@@ -277,6 +278,8 @@ class Spider:
             loop.wake()
 
     async def _claim(self) -> None:
+        if self.run_number:
+            return  # it was asked for again while it went on
         claim = await self.frontier.claim(self.settings.name)
         self.shares.begin(claim.run)
         self.answers.begin(f"spider/{self.settings.name}", claim.epoch)

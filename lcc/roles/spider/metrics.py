@@ -84,7 +84,7 @@ class SpiderMetrics:
         yield self._probe.condition()
         yield Condition(
             "notifying",
-            self._uns_fault(),
+            engine.teller.trouble if engine.settings.connect else "",
             "start the UNS (twistd lcc-uns), and see [spider] connect and [uns] listen_notifiers",
         )
         yield Condition("reading", engine.troubles.get("read pages", ""), "see [spider] cache, and the log of lcc-cu")
@@ -98,9 +98,3 @@ class SpiderMetrics:
             "" if engine.paused_since is None else "paused by an operator: it tells nothing",
             "resume() at its console (lcc-admin console spider)",
         )
-
-    def _uns_fault(self) -> str:
-        link = self._engine.teller.link
-        if link is None or not self._engine.settings.connect:
-            return ""
-        return "" if link.connected else "cannot reach the UNS's port of notifiers"

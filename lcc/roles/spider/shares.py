@@ -23,20 +23,30 @@ class Shares:
     """See :mod:`lcc.roles.spider.shares`.
 
     :param lease_seconds: of silence after which a spider is lost.
+    :param now: seconds since 1970.
+    :param trouble: what this spider waits for, for people.
     :param giving: called before buckets are given away: nothing of theirs may be written from then on.
     :ivar tokens: the buckets that this spider has: where to read on in the changes of the cache; empty: not begun.
     :ivar spiders: how many share them.
     """
 
     def __init__(
-        self, frontier: IFrontier, clock: IReactorTime, lease_seconds: float, giving: Callable[[], None]
+        self,
+        frontier: IFrontier,
+        clock: IReactorTime,
+        now: Callable[[], float],
+        lease_seconds: float,
+        giving: Callable[[], None],
+        trouble: Callable[[], str],
     ) -> None:
         self.tokens: dict[int, str] = {}
         self.spiders = 1
         self._frontier = frontier
         self._clock = clock
+        self._now = now
         self._lease_seconds = lease_seconds
         self._giving = giving
+        self._trouble = trouble
         self._run = 0
         self._seen: dict[int, tuple[int, float]] = {}
         """Run -> its beats, and since when they have been these."""
@@ -58,7 +68,7 @@ class Shares:
         if now < self._next_look:
             return
         self._next_look = now + self._lease_seconds / _LOOKS_PER_LEASE
-        await self._frontier.beat()
+        await self._frontier.beat(self._trouble(), int(self._now()))
         others = {status.run: status for status in await self._frontier.spiders() if status.run != self._run}
         self._seen = {
             run: self._seen[run] if self._seen.get(run, (-1, 0.0))[0] == status.beats else (status.beats, now)

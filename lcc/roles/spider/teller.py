@@ -75,6 +75,11 @@ class Teller:
         """The UNS takes more sets now."""
         return self.link is not None and self.link.connected and self.link.has_room
 
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be told, for people; empty: it can."""
+        return "" if self.link is None or self.link.connected else "cannot reach the UNS's port of notifiers"
+
     async def tell(self, crawls: Iterable[CrawlRules], buckets: Collection[int]) -> None:
         """Tell what there is room for.
 

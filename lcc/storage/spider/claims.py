@@ -14,7 +14,8 @@ from lcc.storage.database.locked_counter import draw
 from lcc.storage.database.transactions import Txn
 
 _RUNS = "spider_run"
-_COLUMNS = ("run", "name", "epoch", "beats", "fence", "writes", "sets", "hosts_hour", "hosts")
+_COLUMNS = ("run", "name", "epoch", "beats", "seen_time", "trouble", "fence", "writes", "sets", "hosts_hour", "hosts")
+TROUBLE_CHARS = 500
 _CLAIM_COLUMNS = ("bucket", "run", "token")
 
 
@@ -25,7 +26,7 @@ def claim_run(txn: Txn, name: str) -> SpiderClaim:
     epoch = f"{txn.random_bits(64):016x}"
     former = txn.query(f"SELECT run, hosts_hour, hosts FROM spspider WHERE name = ?{txn.for_update}", [name])
     hour, hosts = max(((row[1], row[2]) for row in former), default=(0, 0))
-    txn.insert("spspider", _COLUMNS, [(run, name, epoch, 0, 0, 0, 0, hour, hosts)])
+    txn.insert("spspider", _COLUMNS, [(run, name, epoch, 0, 0, "", 0, 0, 0, hour, hosts)])
     for old, *_ in former:
         txn.execute("UPDATE spclaim SET run = ? WHERE run = ?", [run, old])
         txn.execute("DELETE FROM spspider WHERE run = ?", [old])
@@ -40,22 +41,31 @@ def _ensure_buckets(txn: Txn) -> None:
 def spiders(txn: Txn) -> list[SpiderStatus]:
     """As :meth:`lcc.interfaces.IFrontier.spiders`."""
     sql = (
-        "SELECT s.run, s.name, s.beats, c.bucket FROM spspider s LEFT JOIN spclaim c ON c.run = s.run"
-        " ORDER BY s.run, c.bucket"
+        "SELECT s.run, s.name, s.beats, s.seen_time, s.trouble, c.bucket"
+        " FROM spspider s LEFT JOIN spclaim c ON c.run = s.run ORDER BY s.run, c.bucket"
     )
-    found: dict[int, tuple[str, int, set[int]]] = {}
-    for run, name, beats, bucket in txn.query(sql):
-        _, _, buckets = found.setdefault(run, (name, beats, set()))
+    found: dict[tuple[int, str, int, int, str], set[int]] = {}
+    for *spider, bucket in txn.query(sql):
+        buckets = found.setdefault(tuple(spider), set())
         if bucket is not None:
             buckets.add(bucket)
-    return [SpiderStatus(run, name, beats, frozenset(buckets)) for run, (name, beats, buckets) in found.items()]
+    return [
+        SpiderStatus(run, name, beats, frozenset(buckets), seen_time, trouble)
+        for (run, name, beats, seen_time, trouble), buckets in found.items()
+    ]
 
 
-def beat(txn: Txn, run: int) -> None:
+def beat(txn: Txn, run: int, trouble: str, now: int) -> None:
     """As :meth:`lcc.interfaces.IFrontier.beat`.
 
     :raises Busy: the spider was fenced off.
     """
+    _alive(txn, run)
+    sql = "UPDATE spspider SET seen_time = ?, trouble = ? WHERE run = ?"
+    txn.execute(sql, [now, trouble[:TROUBLE_CHARS], run])
+
+
+def _alive(txn: Txn, run: int) -> None:
     _own_row(txn, run)
     txn.execute("UPDATE spspider SET beats = beats + 1 WHERE run = ?", [run])
 
@@ -70,7 +80,7 @@ def retire(txn: Txn, own: int, run: int, beats: int) -> bool:
 
     :param own: the run of the spider that asks.
     """
-    beat(txn, own)
+    _alive(txn, own)
     row = txn.one(f"SELECT beats FROM spspider WHERE run = ?{txn.for_update}", [run])
     if row is None:
         return True  # somebody else has done it
@@ -92,7 +102,7 @@ def _remove(txn: Txn, run: int) -> None:
 
 def take_buckets(txn: Txn, run: int, wanted: int) -> dict[int, str]:
     """As :meth:`lcc.interfaces.IFrontier.take_buckets`."""
-    beat(txn, run)
+    _alive(txn, run)
     # A bucket is free only while its row is locked.
     rows = txn.query(f"SELECT bucket, run, token FROM spclaim ORDER BY bucket{txn.for_update}")
     own = {bucket: token for bucket, owner, token in rows if owner == run}
@@ -105,5 +115,5 @@ def take_buckets(txn: Txn, run: int, wanted: int) -> dict[int, str]:
 
 def give_buckets(txn: Txn, run: int, buckets: Collection[int]) -> None:
     """As :meth:`lcc.interfaces.IFrontier.give_buckets`."""
-    beat(txn, run)
+    _alive(txn, run)
     txn.execute_in("UPDATE spclaim SET run = 0 WHERE run = ? AND bucket IN ({in})", sorted(buckets), [run])

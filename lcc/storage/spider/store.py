@@ -77,9 +77,9 @@ class FrontierStore:
         """As :meth:`lcc.interfaces.IFrontier.spiders`."""
         return self._database.select(claims.spiders)
 
-    def beat(self) -> Deferred[None]:
+    def beat(self, trouble: str, now: int) -> Deferred[None]:
         """As :meth:`lcc.interfaces.IFrontier.beat`."""
-        return self._database.write(claims.beat, self._run)
+        return self._database.write(claims.beat, self._run, trouble, now)
 
     def retire(self, run: int, beats: int) -> Deferred[bool]:
         """As :meth:`lcc.interfaces.IFrontier.retire`."""

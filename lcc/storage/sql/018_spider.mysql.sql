@@ -103,6 +103,8 @@ CREATE TABLE IF NOT EXISTS spspider (
     name VARCHAR(64) NOT NULL,
     epoch VARCHAR(32) NOT NULL,                 -- of the numbers of its sets
     beats BIGINT NOT NULL,                      -- how often it has shown that it lives
+    seen_time BIGINT NOT NULL,                  -- when it has done so last, by its own clock
+    trouble VARCHAR(500) NOT NULL,              -- what it waited for then, for people; empty: nothing
     fence BIGINT NOT NULL,                      -- grows with its writes, on Galera
     writes BIGINT NOT NULL,                     -- number of its last write that was committed
     sets BIGINT NOT NULL,                       -- number of its last set

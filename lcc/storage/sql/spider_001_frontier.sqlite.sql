@@ -102,6 +102,8 @@ CREATE TABLE spspider (
     name TEXT NOT NULL,
     epoch TEXT NOT NULL,                        -- of the numbers of its sets
     beats INTEGER NOT NULL,                     -- how often it has shown that it lives
+    seen_time INTEGER NOT NULL,                 -- when it has done so last, by its own clock
+    trouble TEXT NOT NULL,                      -- what it waited for then, for people; empty: nothing
     fence INTEGER NOT NULL,                     -- grows with its writes, on Galera
     writes INTEGER NOT NULL,                    -- number of its last write that was committed
     sets INTEGER NOT NULL,                      -- number of its last set
