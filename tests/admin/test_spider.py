@@ -85,7 +85,7 @@ def test_the_life_of_a_crawl(lcc: Lcc, monkeypatch: Any) -> None:
         result_of(running.store.beat("cannot reach the UNS's port of notifiers", int(time.time()) - 600))
         for command in (["status"], ["spider", "status"]):
             shown = lcc.admin(*command).stdout
-            assert "one: silent: last seen 10 min ago" in shown and "cannot reach the UNS's port" in shown
+            assert "one: silent: last seen 10 minutes ago" in shown and "cannot reach the UNS's port" in shown
         [status] = lcc.rows("status")
         assert status["spiders"][0]["trouble"] == "cannot reach the UNS's port of notifiers"
         lcc.admin("spider", "set", "docs", "--urls", "9", "--restrict-to", "http://", "--allow-private")
