@@ -71,6 +71,7 @@ NUMBERS = {
     "transport/tls_endpoints.py: int(backlog)",
     "transport/tls_endpoints.py: int(port)",
     # What this host, or a role of this LCC through the database, wrote: JSON numbers.
+    "roles/cu/resourcesync.py: int(txn.value('SELECT files_used FROM pstats WHERE pid = ?', [source.pid], 0))",
     "export/guardian.py: int(leader)",
     "export/state.py: int(row[0])",
     "export/state.py: int(self._db.execute('SELECT COUNT(*) FROM pending').fetchone()[0])",
