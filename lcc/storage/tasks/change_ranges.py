@@ -13,5 +13,5 @@ def range_end(txn: Txn, table: str, after: int, last: int, rows_max: int) -> int
     :param table: that has them in its column ``change_number``.
     :param last: it is no greater than this.
     """
-    first = txn.value(f"SELECT MIN(change_number) FROM {table} WHERE change_number > ?", [after])
-    return last if first is None else min(last, int(first) - 1 + rows_max)
+    first: int | None = txn.value(f"SELECT MIN(change_number) FROM {table} WHERE change_number > ?", [after])
+    return last if first is None else min(last, first - 1 + rows_max)
