@@ -55,6 +55,10 @@ class UnsConfig:
         "endpoint for notifiers: scheduler, push server and spiders; with {role} there is one for each of these "
         "roles, which a UNIX socket needs; with tls: the certificate says the role; empty: none",
     )
+    listen_gateway: str = setting(
+        "unix:{home}/uns-gateway.sock",
+        "endpoint for the push server, which submits sets on behalf of providers (POST /sets); empty: none",
+    )
     notifier_connections_max: int = setting(20, "maximum number of connections of notifiers", minimum=1)
     notifier_sets_max: int = setting(
         1000,

@@ -21,7 +21,17 @@ DEFAULT_FILE = "lcc.toml"
 NAME_CHARS = 60
 """The longest name of a UNS, BOT-M or robot."""
 
-_ENDPOINT_KEYS = ("listen", "connect", "listen_botm", "listen_notifiers", "content_listen", "parent", "listen_xml")
+_ENDPOINT_KEYS = (
+    "listen",
+    "connect",
+    "listen_botm",
+    "listen_notifiers",
+    "listen_gateway",
+    "connect_gateway",
+    "content_listen",
+    "parent",
+    "listen_xml",
+)
 
 _is_notifier = re.compile(r"[A-Za-z0-9._@-]{1,40}").fullmatch
 

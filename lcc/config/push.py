@@ -12,9 +12,9 @@ UNKNOWN_SITES = ("register", "approve", "refuse")
 
 @attrs.frozen
 class PushConfig:
-    """The push server: sites tell it of changes by IndexNow, and hubs of news in feeds by WebSub."""
+    """The push server: sites tell it of changes by IndexNow, hubs of news in feeds by WebSub, providers of sets."""
 
-    listen: str = setting("", "endpoint of IndexNow (/indexnow) and of hubs (/websub/...); empty: off")
+    listen: str = setting("", "endpoint of IndexNow, of hubs (/websub/...) and of sets (/sets); empty: off")
     url: str = setting(
         "",
         "public URL of this server, such as https://push.example.org:9743/: by it hubs push what is new in feeds "
@@ -30,6 +30,17 @@ class PushConfig:
     hub_retry: int = setting(7 * 86400, "after which a dropped hub is asked again", unit="seconds", minimum=60)
     name: str = setting("push", "name of this server at the UNS, unique in the LCC: 1 to 40 of A-Z a-z 0-9 . _ @ -")
     connect: str = setting("unix:{home}/notify-push.sock", "endpoint of the UNS's port of notifiers")
+    connect_gateway: str = setting(
+        "unix:{home}/uns-gateway.sock",
+        "endpoint of the UNS's port of gateways, for sets by HTTP (POST /sets); empty: there are none",
+    )
+    sets_at_once: int = setting(
+        4, "sets of one provider from one address that are submitted to the UNS at once; others wait", minimum=1
+    )
+    request_keys_keep: int = setting(
+        86400, "how long an Idempotency-Key of POST /sets is known", unit="seconds", minimum=60
+    )
+    request_keys_max: int = setting(20_000, "Idempotency-Keys that one provider may use within an hour", minimum=1)
     proxy: bool = setting(
         False,
         "the endpoint is only reachable through a reverse proxy that appends the client's address to X-Forwarded-For",

@@ -37,6 +37,7 @@ class Provider:
     :ivar interval_by: who has set it: ``operator``, ``robots.txt``; empty: nobody (of a watched one, ``[watched]``).
     :ivar hours_by: who has set ``hours`` and ``timezone``, in the same words.
     :ivar watched: nobody has registered it: it has no password, and one root.
+    :ivar token_hash: of its token, which may be given in place of its password; empty: it has none.
     """
 
     pid: int
@@ -57,6 +58,7 @@ class Provider:
     watched: bool = False
     interval_by: str = ""
     hours_by: str = ""
+    token_hash: str = attrs.field(default="", repr=False)
     former_roots: tuple[str, ...] = ()
 
 

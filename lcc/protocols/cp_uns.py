@@ -55,6 +55,7 @@ ERROR_TEXT_CHARS = 1_000
 class Init:
     """The CP says who it is.  Ends its document.
 
+    :ivar address: of a client of the CP, which speaks for it; only a gateway's counts.
     :ivar pid: 0, which nobody has, where the id is no number: the answer must be that of an unknown provider.
     :ivar prefix: what the answer's elements have to begin with; empty: a default namespace.
     """
@@ -62,6 +63,7 @@ class Init:
     pid: int
     password: str = attrs.field(repr=False)
     prefix: str
+    address: str = ""
 
 
 @attrs.frozen
@@ -70,12 +72,16 @@ class SetBegin:
 
     :ivar prefix: as in :class:`Init`; that of the answer to this set.
     :ivar deletions: all that it deletes is meant.
+    :ivar errors_upto, order: only a gateway's count: errors of earlier fetches up to this number have been read; the
+        order number that this set got when it was told before, without an answer.  0: none.
     """
 
     full: bool
     urlprefix: str
     prefix: str
     deletions: bool = False
+    errors_upto: int = 0
+    order: int = 0
 
 
 class UrlElement(NamedTuple):
@@ -128,6 +134,7 @@ class InitAccepted:
     :ivar full_set_wanted: the LCC asks for a full set, for this ``full_set_reason``.
     :ivar error_count: of earlier fetches; ``errors`` may hold fewer.
     :ivar processing: URLs that wait to be fetched.
+    :ivar errors_upto: the number of the latest of them; 0: a UNS tells it to gateways only.
     :ivar deletions_held: what the last full set did not name is not deleted yet, because it is so much: that many of
         ``deletions_of`` pages.  0: nothing is held.
     """
@@ -147,6 +154,7 @@ class InitAccepted:
     processing: int = 0
     deletions_held: int = 0
     deletions_of: int = 0
+    errors_upto: int = 0
 
 
 @attrs.frozen
@@ -155,6 +163,13 @@ class InitRejected:
 
     code: int
     text: str
+
+
+@attrs.frozen
+class SetBegun:
+    """The set has its order number; a UNS tells it to gateways only."""
+
+    order: int
 
 
 @attrs.frozen
@@ -177,7 +192,7 @@ class SetRejected:
     text: str
 
 
-UnsMessage = InitAccepted | InitRejected | UrlFault | SetAccepted | SetRejected
+UnsMessage = InitAccepted | InitRejected | UrlFault | SetBegun | SetAccepted | SetRejected
 
 
 def write_fault(code: int, url: str, attributes: Iterable[tuple[str, str]], text: str) -> str:

@@ -15,6 +15,7 @@ from lcc.protocols.cp_uns import (
     InitAccepted,
     InitRejected,
     SetAccepted,
+    SetBegun,
     SetRejected,
     UnsMessage,
     UrlFault,
@@ -41,27 +42,39 @@ def _spoken(what: str, text: str) -> str:
     return escape(text)
 
 
-def init(pid: int, password: str, prefix: str = PREFIX) -> str:
+def init(pid: int, password: str, prefix: str = PREFIX, address: str = "") -> str:
     """The whole ``<init>``.
 
     :param prefix: '' for a default namespace.
+    :param address: whom a gateway speaks for.
     :raises ValueError: as :func:`url_element`.
     """
     root, declaration = (f"{prefix}:init", f"xmlns:{prefix}") if prefix else ("init", "xmlns")
-    provider = f'<provider id="{pid}" passwd="{_spoken("the password", password)}"/>'
+    client = f' address="{_spoken("the address", address)}"' if address else ""
+    provider = f'<provider id="{pid}" passwd="{_spoken("the password", password)}"{client}/>'
     return f'<{root} {declaration}="{NAMESPACE}">\n{provider}\n</{root}>\n'
 
 
-def set_begin(full: bool, urlprefix: str = "", prefix: str = PREFIX, *, deletions: bool = False) -> str:
+def set_begin(
+    full: bool,
+    urlprefix: str = "",
+    prefix: str = PREFIX,
+    *,
+    deletions: bool = False,
+    errors_upto: int = 0,
+    order: int = 0,
+) -> str:
     """The start tag of a set.
 
     :param deletions: all that it deletes is meant, however much that is.
+    :param errors_upto, order: of a gateway, as :class:`lcc.protocols.cp_uns.SetBegin` says.
     :raises ValueError: as :func:`url_element`.
     """
     kind = "full" if full else "partial"
     prefixed = f' urlprefix="{_spoken("urlprefix", urlprefix)}"' if urlprefix else ""
     meant = ' deletions="yes"' if deletions else ""
-    return f'<{prefix}:set set="{kind}"{prefixed}{meant}>\n' if prefix else f'<set set="{kind}"{prefixed}{meant}>\n'
+    numbers = "".join([f' {name}="{value}"' for name, value in (("errors", errors_upto), ("order", order)) if value])
+    return f'<{prefix + ":" if prefix else ""}set set="{kind}"{prefixed}{meant}{numbers}>\n'
 
 
 def url_element(attributes: dict[str, str]) -> str:
@@ -124,6 +137,8 @@ class ClientReader:
                 self._attributes.append(event.attributes)
                 if event.depth == 1 and event.name not in ("init_accepted", "init_rejected", "set_result"):
                     raise StreamError("unknown-message", f"<{event.name[:80]}>")
+                if event.depth == 1 and "order" in event.attributes:
+                    messages.append(SetBegun(_number(event.attributes, "order")))
             else:
                 self._element(event, self._path, self._attributes[-1], messages)
                 self._path.pop()
@@ -183,6 +198,7 @@ class ClientReader:
             _number(self._status, "processing", 0),
             _number(self._deletions, "held", 0),
             _number(self._deletions, "of", 0),
+            _number(self._status, "upto", 0),
         )
 
 

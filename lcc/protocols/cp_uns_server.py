@@ -12,7 +12,7 @@ from typing import Any
 
 from lcc.errors import SetError, StreamError
 from lcc.model import Provider, ProviderStatus, Session, StoredError
-from lcc.numbers import parse_number
+from lcc.numbers import INT64_MAX, parse_number
 from lcc.protocols.cp_uns import (
     ERROR_TEXT_CHARS,
     URL_TAG,
@@ -92,7 +92,8 @@ class ServerReader:
         if deletions not in ("yes", "no"):
             raise SetError("bad-set", f"deletions={deletions[:80]!r} is neither yes nor no")
         prefix = self._feed.root_prefix
-        messages.append(SetBegin(kind == "full", attributes.get("urlprefix", ""), prefix, deletions == "yes"))
+        told = [_read_number(attributes.get(name, "0"), INT64_MAX) for name in ("errors", "order")]
+        messages.append(SetBegin(kind == "full", attributes.get("urlprefix", ""), prefix, deletions == "yes", *told))
 
     def _finish(self, messages: list[CpMessage]) -> None:
         if self._in_set:
@@ -103,12 +104,14 @@ class ServerReader:
         provider, self._provider = self._provider, None
         if provider is None or "id" not in provider or "passwd" not in provider:
             raise StreamError("unknown-message", "<init> without <provider id passwd>")
-        messages.append(Init(_read_pid(provider["id"]), provider["passwd"], self._feed.root_prefix))
+        pid = _read_number(provider["id"], ID_MAX)
+        messages.append(Init(pid, provider["passwd"], self._feed.root_prefix, provider.get("address", "")))
 
 
-def _read_pid(text: str) -> int:
+def _read_number(text: str, most: int) -> int:
+    """0: it is none."""
     try:
-        return parse_number(text, ID_MAX)
+        return parse_number(text, most)
     except ValueError:
         return 0
 
@@ -119,9 +122,15 @@ def qualified(prefix: str, name: str) -> str:
 
 
 def init_accepted(
-    prefix: str, session: Session, mimetypes: Sequence[str], provider: Provider, status: ProviderStatus
+    prefix: str,
+    session: Session,
+    mimetypes: Sequence[str],
+    provider: Provider,
+    status: ProviderStatus,
+    to_gateway: bool = False,
 ) -> str:
     """The whole ``<init_accepted>``.  A quota without limit shows as ``free=""`` (``allowed=""``)."""
+    upto = f' upto="{status.errors_upto}"' if to_gateway else ""
     root = qualified(prefix, "init_accepted")
     files_free = _free(provider.files_max, status.files_used)
     space_free = _free(provider.space_max_bytes, status.space_used_bytes)
@@ -134,7 +143,7 @@ def init_accepted(
         f'<space used="{status.space_used_bytes}" free="{space_free}"/>\n',
         f'<fullset allowed="{allowed}" {wanted}/>\n</quota>\n',
         *_held(status),
-        f'<processing_status errors="{status.error_count}" processing="{status.processing}">\n',
+        f'<processing_status errors="{status.error_count}"{upto} processing="{status.processing}">\n',
     ]
     if status.errors:
         parts.append("<errors>\n")
@@ -164,9 +173,13 @@ def stored_fault(error: StoredError) -> str:
     return write_fault(error.code, error.url, unpack_sent(error.sent), error.text)
 
 
-def set_result_open(prefix: str) -> str:
-    """Opens the answer to a set; error containers may follow."""
-    return f"<{qualified(prefix, 'set_result')}>\n<errors>\n"
+def set_result_open(prefix: str, order: int = 0) -> str:
+    """Opens the answer to a set; error containers may follow.
+
+    :param order: its order number; 0: it is not told.
+    """
+    told = f' order="{order}"' if order else ""
+    return f"<{qualified(prefix, 'set_result')}{told}>\n<errors>\n"
 
 
 def set_accepted(prefix: str, received: int, blanked_subtypes: int = 0) -> str:

@@ -21,7 +21,10 @@ from lcc.roles.proof_files import ProofFiles, fetch_settings
 from lcc.roles.push.callbacks import Callbacks
 from lcc.roles.push.console import PushCommands
 from lcc.roles.push.engine import PushServer
+from lcc.roles.push.gateway import Gateway
 from lcc.roles.push.metrics import PushMetrics
+from lcc.roles.push.sets import SetIntake
+from lcc.roles.push.sets_web import resources
 from lcc.roles.push.subscriber import Subscriber
 from lcc.roles.push.web import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
@@ -32,8 +35,9 @@ from lcc.storage.database.database import Database, DatabaseService
 from lcc.storage.database.migrations import MAIN, PUSH, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.database.probe import DatabaseProbe
+from lcc.storage.push.requests import SetRequests
 from lcc.storage.push.store import PushStore
-from lcc.transport.links import PortService, RetryPolicy, link_service
+from lcc.transport.links import PortService, RetryPolicy, client_endpoint, link_service
 from lcc.transport.wires import endpoint
 
 ASK_SECONDS = 5.0
@@ -44,7 +48,7 @@ class Options(RoleOptions):
     """The options of ``lcc-push``."""
 
     role = "push"
-    summary = "The push server of an LCC: sites tell it of changes by IndexNow, hubs of news in feeds by WebSub."
+    summary = "The push server of an LCC: IndexNow of sites, WebSub of feeds, sets that providers submit by HTTP."
 
 
 class _Engine(MultiService):
@@ -65,9 +69,13 @@ class _Engine(MultiService):
         super().startService()
         self._main.start()
         self._push.start()
+        if self._push.sets is not None:
+            self._push.sets.start()
 
     def stopService(self) -> Any:
         self._push.stop()
+        if self._push.sets is not None:
+            self._push.sets.stop()
         return DeferredList([self._main.stop(), self._fetcher.close(), maybeDeferred(super().stopService)])
 
     def _claimed(self, claim: PushClaim) -> None:
@@ -165,6 +173,18 @@ def build(config: Config, environment: Environment) -> RoleService:
         further.append(_AtStop(asker.close))
         engine.subscriber = _subscriber(config, store, tables, asker, environment, engine)
         others[b"websub"] = Callbacks(engine)
+    gateway = endpoint(config, "push.connect_gateway")
+    if gateway:
+        to_uns = client_endpoint(reactor, gateway, environment.pipes)
+        engine.sets = SetIntake(
+            Gateway(to_uns.connect, reactor, settings.sets_at_once),
+            SetRequests(store),
+            engine.ask,
+            reactor,
+            environment.now,
+            settings,
+        )
+        others |= resources(engine, engine.sets)
     metrics = PushMetrics(engine, database.counts, DatabaseProbe(database.interact, reactor))
     services = RoleService("push", PushCommands(engine), metrics)
     for service in (

@@ -107,9 +107,14 @@ def build(config: Config, environment: Environment) -> RoleService:
         for text, roles in endpoints(config, "uns.listen_notifiers")
     ]
 
+    gateway_ports = [
+        PortService(reactor, text, ProviderPort(uns, gateway=True), "uns.listen_gateway", environment.pipes)
+        for text in filter(None, [endpoint(config, "uns.listen_gateway")])
+    ]
+
     def drain() -> Deferred[None]:
         """Answer providers while queue manager, database and spool lock are still there."""
-        closed = [each.close_port() for each in (port, *notifier_ports)]
+        closed = [each.close_port() for each in (port, *notifier_ports, *gateway_ports)]
         return DeferredList(closed).addCallback(lambda _: uns.stop())
 
     services = RoleService("uns", UnsCommands(uns), UnsMetrics(uns, database.counts, probe), drain)
@@ -123,6 +128,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         ),
         port,
         *notifier_ports,
+        *gateway_ports,
     ):
         service.setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)

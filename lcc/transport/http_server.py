@@ -7,7 +7,8 @@ twisted.web's channel trusts its peer in some ways that cost memory or a connect
 - While a client does not read, nothing more is read from it.
 - A client has some time for the head and body of a request, from its first byte on, however steadily it sends.
 - A connection that is to be closed and whose peer does not take the rest is closed without it.
-- A body is kept only where one is expected (:class:`BodyRequest`).
+- A body is kept only where one is expected (:class:`BodyRequest`); one of any length is handed on while it arrives,
+  and may be answered meanwhile (:class:`UploadRequest`).
 - What cannot be served is answered by a status and a line that says why: 400 (it is no request, the length of its
   body is no number, or it is HTTP/1.1 and names no host, or several), 413 (its body is too long), 431 (its head is).
   The connection is closed in order then: what the peer still sends is read and thrown away for a while, because a
@@ -20,13 +21,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from http import HTTPStatus
 from io import BytesIO
-from typing import Any
+from typing import Any, Protocol
 
-from twisted.internet.interfaces import IDelayedCall, INegotiated
+from twisted.internet.error import ConnectionAborted
+from twisted.internet.interfaces import IDelayedCall, IHalfCloseableProtocol, INegotiated
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel, datetimeToString
 from twisted.web.server import Request, Site
+from zope.interface import implementer
 
 REQUEST_SECONDS = 60.0
 """How long a request may take to arrive."""
@@ -75,6 +78,13 @@ class GuardedRequest(Request):
         # None: chunked; twisted.web would make a file for it.
         self.content = BytesIO()
 
+    def is_upload(self, method: bytes, path: bytes, length: int | None) -> bool:
+        """It is answered while its body arrives.
+
+        :param length: of its body; None: chunked.
+        """
+        return False
+
     def handleContentChunk(self, data: bytes) -> None:
         self._body_bytes += len(data)
         channel: Any = self.channel
@@ -101,9 +111,83 @@ class BodyRequest(GuardedRequest):
         return b"".join(self._pieces)
 
 
+class UploadTaker(Protocol):
+    """Takes the body of an upload.  It keeps the time, too: nobody else watches a body that stalls."""
+
+    def body_received(self, data: bytes) -> None:
+        """The next bytes."""
+
+    def body_ended(self) -> None:
+        """That was all."""
+
+
+class UploadRequest(BodyRequest):
+    """A request that may be an upload: it is rendered when its head is there, and its body is handed on as it comes.
+    An answer that ends before the body has come ends the connection, in order.
+
+    :ivar uploads: it is one, not a request whose body is kept.
+    :ivar is_complete: its body has come.
+    """
+
+    uploads = False
+    is_complete = False
+    _taker: UploadTaker | None = None
+
+    def begin_upload(self, method: bytes, path: bytes, version: bytes) -> None:
+        """Its head is there; of the body nothing is read until :meth:`take_upload`."""
+        self.uploads = True
+        super().requestReceived(method, path, version)
+
+    def take_upload(self, taker: UploadTaker) -> None:
+        """Hand on the body to this one; a peer that waits for "100 Continue" sends it now."""
+        self._taker = taker
+        for piece in self._pieces:
+            taker.body_received(piece)
+        self._pieces.clear()
+        if self.is_complete:
+            taker.body_ended()
+        else:
+            self.resume_upload()
+
+    def hold_upload(self) -> None:
+        """Read nothing more of it for now."""
+        channel: Any = self.channel
+        if channel is not None:
+            channel.hold_body()
+
+    def resume_upload(self) -> None:
+        """Read on."""
+        channel: Any = self.channel
+        if channel is not None:
+            channel.go_on()
+
+    def handleContentChunk(self, data: bytes) -> None:
+        if not self.uploads:
+            super().handleContentChunk(data)
+        elif self._taker is not None:
+            self._taker.body_received(data)
+        else:
+            self._pieces.append(data)  # it came together with the head
+
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
+        self.is_complete = True
+        if not self.uploads:
+            super().requestReceived(command, path, version)
+            return
+        if self._taker is not None:
+            self._taker.body_ended()
+
+
+@implementer(IHalfCloseableProtocol)
 class GuardedChannel(HTTPChannel):
     """An HTTP connection with limits on header, body and time."""
 
+    _upload: UploadRequest | None = None
+    """It is answered while its body arrives."""
+    _held = False
+    """The body of that is not read for now."""
+    _asks = False
+    """The peer waits for "100 Continue"."""
     _full = False
     """More waits to be sent than should."""
     _answering = False
@@ -133,7 +217,7 @@ class GuardedChannel(HTTPChannel):
             if self._lingering is not None and self._lingering_bytes > LINGER_BYTES_MAX:
                 self._peer().abortConnection()
             return
-        if self._arriving is None and not self._answering:
+        if self._arriving is None and not self._answering and self._upload is None:
             self._arriving = self.callLater(REQUEST_SECONDS, self._too_late)
         super().dataReceived(data)
         if self._full and self._answering:
@@ -170,15 +254,67 @@ class GuardedChannel(HTTPChannel):
         hosts = len(request.requestHeaders.getRawHeaders(b"host", ()))
         if hosts > 1 or (not hosts and self._version == b"HTTP/1.1"):
             self.refuse(400, "a request names its host once" if hosts else "a request of HTTP/1.1 names its host")
+        elif request.is_upload(self._command, self._path, self.length):
+            self._begin_upload(request)
         elif self.length is not None and self.length > request.body_bytes_max:
             # Before a "100 Continue": whoever waits for that need not send it at all.
             self.refuse(413, f"the body is longer than {request.body_bytes_max} bytes")
         else:
             super().allHeadersReceived()
 
+    def _begin_upload(self, request: UploadRequest) -> None:
+        self._arrived()
+        self._upload = request
+        command, path, version = self._command, self._path, self._version
+        super().allHeadersReceived()
+        self._savedTimeOut = self.setTimeout(None)  # as twisted.web does once a body is there
+        self.hold_body()
+        request.begin_upload(command, path, version)
+
+    def _send100Continue(self) -> None:
+        if self._upload is None:
+            super()._send100Continue()
+        else:
+            self._asks = True
+
+    @property
+    def _uploading(self) -> bool:
+        """A request is answered whose body is still arriving."""
+        return self._upload is not None and not self._answering
+
+    def hold_body(self) -> None:
+        """Read nothing more of an upload."""
+        if self._uploading and not self._held:
+            self._held = True
+            network: Any = self._networkProducer
+            network.pauseProducing()
+
+    def go_on(self) -> None:
+        """Read on."""
+        if not self._uploading or self._leaving:
+            return
+        asks, self._asks = self._asks, False
+        if asks and not self.requests[0].startedWriting:
+            super()._send100Continue()
+        if self._held:
+            self._held = False
+            network: Any = self._networkProducer
+            network.resumeProducing()
+
     def rawDataReceived(self, data: bytes) -> None:
         if not self._leaving:
             super().rawDataReceived(data)
+
+    # The peer has sent everything, and may still read.
+
+    def readConnectionLost(self) -> None:
+        if self._answering and isinstance(self.requests[0], UploadRequest):
+            self.persistent = 0
+        else:
+            self._peer().abortConnection()
+
+    def writeConnectionLost(self) -> None:
+        """This half is closed; see :meth:`refuse`."""
 
     def refuse(self, status: int, why: str) -> None:
         """Answer what cannot be served, and close.
@@ -187,6 +323,13 @@ class GuardedChannel(HTTPChannel):
         """
         if self._leaving:
             return
+        upload = self._upload
+        if upload is not None:
+            if upload.startedWriting:
+                self._peer().abortConnection()  # an answer without its end
+                return
+            self.requests.remove(upload)
+            upload.connectionLost(Failure(ConnectionAborted()))
         self._arrived()
         body = f"{why}\n".encode("ascii")
         head = (
@@ -198,14 +341,21 @@ class GuardedChannel(HTTPChannel):
         site: Any = getattr(self, "site", None)
         if site is not None:
             site.counts.ended(status, len(body))
+        self._leave()
+
+    def _leave(self) -> None:
+        """Close in order: what was written is delivered, what still comes is thrown away for a while."""
         self._leaving = True
+        self._held = False
         self._lingering = self.callLater(LINGER_SECONDS, self._too_late)
+        network: Any = self._networkProducer
+        peer = self._peer()
+        network.resumeProducing()
         # TLS says goodbye and reads on by itself.  What it seems to have for a half-close is that of the TCP below.
         if INegotiated.providedBy(peer) or not hasattr(peer, "loseWriteConnection"):
             self.loseConnection()
         else:
             self.setTimeout(None)
-            network: Any = self._networkProducer
             network.unregisterProducer()
             peer.loseWriteConnection()
 
@@ -223,28 +373,42 @@ class GuardedChannel(HTTPChannel):
         if self._leaving:
             return
         self._arrived()
+        self.go_on()  # who disconnects now is noticed
         self._answering = True
         super().allContentReceived()
 
     def requestDone(self, request: Any) -> None:
-        if self._full and self.persistent:
+        if self._uploading:
+            self.requests.remove(request)
+            self._upload = None
+            self._leave()
+        elif self._full and self.persistent:
             self._ended = request
             self.setTimeout(self._idle_seconds)
         else:
-            self._answering = False
+            self._answering = self._held = False
+            self._upload = None
             super().requestDone(request)
 
     def pauseProducing(self) -> None:
         self._full = True
-        super().pauseProducing()
+        self._let_read_on(super().pauseProducing)
 
     def resumeProducing(self) -> None:
         self._full = False
-        super().resumeProducing()
+        self._let_read_on(super().resumeProducing)
         request, self._ended = self._ended, None
         if request is not None:
             self.setTimeout(None)
             self.requestDone(request)
+
+    def _let_read_on(self, change: Callable[[], None]) -> None:
+        """Whether an upload is read is decided by who takes it, not by whether its answer leaves: a peer may send
+        everything before it reads."""
+        uploading = self._uploading
+        handling, self._handlingRequest = self._handlingRequest, uploading or self._handlingRequest
+        change()
+        self._handlingRequest = handling
 
     def loseConnection(self) -> None:
         self._leaving = True

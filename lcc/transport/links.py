@@ -156,6 +156,18 @@ def link_service(
     return link
 
 
+def client_endpoint(reactor: Any, endpoint: str, pipes: Pipes | None = None) -> IStreamClientEndpoint:
+    """An endpoint for connections that are made when they are needed; that it cannot be reached is logged as of a
+    link.
+
+    :param pipes: as of :func:`link_service`.
+    :raises ConfigError: the endpoint string does not make sense, or its certificates cannot be used.
+    """
+    watched = _WatchedEndpoint(reactor, endpoint, pipes)
+    watched.load()
+    return watched
+
+
 def _parsed(parse: Callable[[Any, str], Any], reactor: Any, endpoint: str) -> Any:
     try:
         return parse(reactor, endpoint)

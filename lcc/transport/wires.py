@@ -64,6 +64,7 @@ WIRES: dict[str, Wire] = {
         _port("uns.listen"),
         _link("uns.connect", "qm"),
         _port("uns.listen_notifiers", *NOTIFIERS),
+        _port("uns.listen_gateway", "push"),
         _port("qm.listen", "uns", "botm"),
         _port("qm.listen_botm", "botm"),
         _port("botm.listen", "bot"),
@@ -83,6 +84,7 @@ WIRES: dict[str, Wire] = {
         _link("spider.connect", "uns"),
         _port("push.listen"),
         _link("push.connect", "uns"),
+        _link("push.connect_gateway", "uns"),
         *(_metrics(f"{role}.metrics") for role in ROLES),
         _metrics("metrics.listen"),
     )

@@ -149,7 +149,7 @@ class Siege:
         self.system.config.write_text(
             f'home = "home"\nmimetypes = ["text/*"]\n'
             f'[uns]\nlisten = "{at["uns"]}"\nconnect = "{to["qm"]}"\n'
-            f'listen_notifiers = "{at["notifiers"]}"\n'
+            f'listen_notifiers = "{at["notifiers"]}"\nlisten_gateway = ""\n'
             f'[qm]\nlisten = "{at["qm"]}"\nlisten_botm = "{at["botm-at-qm"]}"\n'
             f'[botm]\nlisten = "{at["botm"]}"\nconnect = "{to["botm-at-qm"]}"\n'
             f'content_listen = "{at["content"]}"\ncontent_url = "{content}"\n'

@@ -60,6 +60,7 @@ retries = 4
 name = "{name}"
 listen = "tcp:9000"
 listen_notifiers = "{listen_notifiers}"
+listen_gateway = ""
 connect = "tcp:10.0.0.1:9001"
 answer_timeout = 2.0
 idle_timeout = 20

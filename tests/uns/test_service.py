@@ -73,14 +73,12 @@ async def _publish(port: int, data: str) -> str:
     return await protocol.closed
 
 
-SETTINGS = 'home = "h"\n[uns]\nlisten = "tcp:0:interface=127.0.0.1"\nlisten_notifiers = ""\n'
+SETTINGS = 'home = "h"\n[uns]\nlisten = "tcp:0:interface=127.0.0.1"\nlisten_notifiers = ""\nlisten_gateway = ""\n'
 
 
 @pytest_twisted.ensureDeferred
 async def test_over_real_sockets_and_files(tmp_path: Path) -> None:
-    config = parse_config(
-        'home = "h"\n[uns]\nlisten = "tcp:0:interface=127.0.0.1"\nlisten_notifiers = ""\n', tmp_path
-    )
+    config = parse_config(SETTINGS, tmp_path)
     config.home.mkdir()
     database = BlockingDatabase(config.database.url, config.home, config.database, random=random.Random(1))
     pid = database.write(add_provider, Provider(0, (ROOT,), HASH))
@@ -167,9 +165,7 @@ async def _opened(port: int, data: str, make: type[_Reader] = _Reader) -> _Reade
 @pytest_twisted.ensureDeferred
 async def test_every_connection_hears_the_end_over_real_sockets(tmp_path: Path) -> None:
     """Half-closed, in the middle or at the end; and when the UNS is stopped."""
-    config = parse_config(
-        'home = "h"\n[uns]\nlisten = "tcp:0:interface=127.0.0.1"\nlisten_notifiers = ""\n', tmp_path
-    )
+    config = parse_config(SETTINGS, tmp_path)
     config.home.mkdir()
     database = BlockingDatabase(config.database.url, config.home, config.database, random=random.Random(1))
     pid = database.write(add_provider, Provider(0, (ROOT,), HASH))

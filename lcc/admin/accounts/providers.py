@@ -36,7 +36,7 @@ from lcc.insight.robots_words import robots_words
 from lcc.model import Delay, Provider, ProviderStatus
 from lcc.storage.database.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, TEXT_CHARS, WANT_FULL_SET, add_order
 from lcc.storage.database.transactions import Txn
-from lcc.storage.providers.passwords import generate_password, hash_password
+from lcc.storage.providers.passwords import generate_password, generate_token, hash_password
 from lcc.storage.providers.providers import (
     NoSuchProvider,
     ProviderExists,
@@ -222,7 +222,7 @@ def _add_watched(admin: Admin, roots: tuple[str, ...], as_json: bool, changes: d
 
 
 def _as_row(provider: Provider) -> dict[str, Any]:
-    row = attrs.asdict(provider, filter=attrs.filters.exclude("password_hash", "former_roots"))
+    row = attrs.asdict(provider, filter=attrs.filters.exclude("password_hash", "token_hash", "former_roots"))
     row["roots"] = list(provider.roots)
     # As the options and the seeds' tables name them; the units are in the manual.
     row["bandwidth"] = row.pop("bandwidth_bytes")
@@ -296,6 +296,8 @@ def _standing(txn: Txn, pid: int, now: int) -> tuple[Provider | None, ProviderSt
 @click.option("--yes", is_flag=True, help="Delete cached content outside the remaining roots without asking.")
 @password_file_option
 @click.option("--new-password", is_flag=True, help="Generate a new password and print it once.")
+@click.option("--new-token", is_flag=True, help="Generate a token for POST /sets and print it once.")
+@click.option("--no-token", is_flag=True, help="The provider's token is valid no longer.")
 @_provider_options
 @pass_admin
 def set_command(
@@ -308,6 +310,8 @@ def set_command(
     yes: bool,
     password_file: Any,
     new_password: bool,
+    new_token: bool,
+    no_token: bool,
     **values: Any,
 ) -> None:
     """Change settings of a provider.  A limit of 'none' removes it.
@@ -318,7 +322,7 @@ def set_command(
     A watched provider that gets a password is a registered one from then on.
     """
     changes = _given(values)
-    password = ""
+    password = token = ""
     if roots and (added or removed):
         raise click.UsageError("--root replaces all roots; do not combine it with --add-root or --remove-root")
     if roots:
@@ -333,6 +337,11 @@ def set_command(
     elif new_password:
         password = generate_password()
         changes |= {"password_hash": hash_password(password, generated=True), "watched": False}
+    if new_token and no_token:
+        raise click.UsageError("--new-token and --no-token cannot both be given")
+    if new_token or no_token:
+        token = generate_token(pid) if new_token else ""
+        changes["token_hash"] = hash_password(token, generated=True) if token else ""
     if not (changes or added or removed):
         raise click.UsageError("nothing to change: give at least one option")
 
@@ -347,6 +356,11 @@ def set_command(
             raise Failed(
                 f"provider {pid} is registered: no robots.txt is asked for its hours",
                 f"lcc-admin provider set {pid} --hours HOURS, or ''",
+            )
+        if provider.watched and new_token and not password:
+            raise Failed(
+                f"provider {pid} is watched: it submits nothing",
+                f"lcc-admin provider set {pid} --new-password --new-token registers it",
             )
         if provider.watched and (roots or added or removed):
             raise Failed(
@@ -375,6 +389,8 @@ def set_command(
         click.echo(f"its cached content outside its roots {'is being deleted' if delete_outside else stays}")
     if password:
         click.echo(f"password: {password}")
+    if token:
+        click.echo(f"token: {token}")
 
 
 def _without(roots: tuple[str, ...], removed: tuple[str, ...]) -> tuple[str, ...]:

@@ -29,11 +29,19 @@ class PushCommands(PausingCommands[PushServer]):
             ("keys", f"{counts.proven:,} times proven, {counts.not_proven:,} times not"),
             ("waiting", f"{number(engine.unproven, 'URL')} for a proof, {number(engine.untold, 'URL')} for the UNS"),
             ("told", f"{number(counts.told, 'URL')}, {counts.urls_refused:,} refused"),
+            ("sets by HTTP", self._sets()),
         ]
         if engine.subscriber is not None:
             states = ", ".join(f"{count:,} {name}" for name, count in sorted(engine.subscriber.counts.items()))
             lines.append(("hubs", f"{states or 'no subscriptions'}; {counts.pushes_heard:,} pushes heard"))
         return lines
+
+    def _sets(self) -> str:
+        sets = self.engine.sets
+        if sets is None:
+            return "off ([push] connect_gateway)"
+        counts = sets.counters
+        return f"{counts.accepted:,} accepted, {counts.refused:,} refused, {sets.gateway.sets_now:,} now"
 
     def _uns(self) -> str:
         link = self.engine.draws.link

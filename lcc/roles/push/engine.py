@@ -31,6 +31,7 @@ from lcc.roles.proof_files import ProofFiles
 from lcc.roles.push.counters import Counters
 from lcc.roles.push.draws import Draws
 from lcc.roles.push.prover import Prover
+from lcc.roles.push.sets import SetIntake
 from lcc.roles.push.subscriber import Subscriber
 from lcc.roles.push.teller import Teller
 from lcc.storage.database.database import Database
@@ -57,6 +58,7 @@ class PushServer:
     :param ended: called when another push server has claimed the tables.
     :ivar claimed: called with each claim of the tables.
     :ivar subscriber: None: hubs of feeds are left alone.
+    :ivar sets: takes the sets of providers; None: none are taken here.
     :ivar paused_since: seconds since 1970; None: it is not paused.
     :ivar unproven: URLs that wait for the proof of a key; ``untold``: that the UNS has not answered.
     """
@@ -81,7 +83,8 @@ class PushServer:
         self.unproven = self.untold = 0
         self.is_claimed = False
         self.trouble = ""
-        self._store = store
+        self.sets: SetIntake | None = None
+        self.store = store
         self._main = main
         self._clock = clock
         self._ended = ended
@@ -137,7 +140,7 @@ class PushServer:
 
     async def _push(self, submission: Submission, address: str) -> SiteKey:
         self.check_claimed()
-        known = await self._ask(self._store.find(submission))
+        known = await self.ask(self.store.find(submission))
         now = int(self.now())
         if known is None or (known.state is KeyState.REFUSED and known.due_time <= now):
             await self._may_be_named(submission, address)
@@ -152,9 +155,9 @@ class PushServer:
             raise PushRefused(429, f"{count:,} URLs wait for {full} already, try again later", BUSY_SECONDS)
         pid = known.pid if proven and known is not None else 0
         order = await self.draws.draw(pid) if pid else 0
-        storing = self._store.accept(Arrival(submission, pid, order, now))
+        storing = self.store.accept(Arrival(submission, pid, order, now))
         # Whether or not who asked still waits.
-        key = await self._ask(storing.addCallback(self._stored, len(submission.urls)))
+        key = await self.ask(storing.addCallback(self._stored, len(submission.urls)))
         if key.state is KeyState.REFUSED:
             raise PushRefused(403, key.why)
         return key
@@ -181,7 +184,7 @@ class PushServer:
         :raises PushRefused: no new key of this site may be named, or from there.
         """
         if self.settings.unknown_sites == "refuse":
-            roots = await self._ask(self._main.interact(roots_on, submission.site, 1))
+            roots = await self.ask(self._main.interact(roots_on, submission.site, 1))
             if not roots:
                 raise PushRefused(403, f"{submission.site} is no provider's, and others are not accepted here")
         keys: list[tuple[str, int | str]] = [("site", submission.site)]
@@ -207,7 +210,7 @@ class PushServer:
 
         :param host: normal, with its port unless that is the usual one.
         """
-        return self._ask(self._store.report([f"http://{host}/", f"https://{host}/"], key))
+        return self.ask(self.store.report([f"http://{host}/", f"https://{host}/"], key))
 
     def _proof_ended(self, count: int, told: bool) -> None:
         self.unproven -= count
@@ -219,19 +222,23 @@ class PushServer:
         self.untold -= count
 
     async def _tick(self) -> None:
+        if self.sets is not None:
+            self.sets.gateway.tick()
         try:
             if not self.is_claimed:
-                claim = await self._store.claim()
+                claim = await self.store.claim()
                 self.unproven, self.untold = claim.unproven, claim.untold
                 self.is_claimed = True
                 self.claimed(claim)
-            await self._store.check()
+            await self.store.check()
             now = self._clock.seconds()
             if self._purged is None or now - self._purged >= PURGE_SECONDS:
                 self._purged = now
-                await self._store.purge(int(self.now()) - self.settings.keep)
+                await self.store.purge(int(self.now()) - self.settings.keep)
+                if self.sets is not None:
+                    await self.sets.purge()
                 # An operator may have refused what waits.
-                self.unproven, self.untold = await self._store.counts()
+                self.unproven, self.untold = await self.store.counts()
             self._prover.tick()
             self._teller.tick()
             if self.subscriber is not None:
@@ -248,7 +255,7 @@ class PushServer:
             self.trouble = str(error)
             _log.failure("Periodic tick failed")
 
-    def _ask(self, question: Deferred[T]) -> Deferred[T]:
+    def ask(self, question: Deferred[T]) -> Deferred[T]:
         """What the database answers, if it does in time."""
 
         def late(_result: Any, _seconds: float) -> Any:

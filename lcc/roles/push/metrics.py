@@ -29,6 +29,11 @@ HEARD = counter("lcc_push_hub_pushes", "Signed pushes of hubs")
 FORGED = counter("lcc_push_hub_pushes_forged", "Pushes to callbacks of hubs that were not signed, or wrongly")
 POLLS = counter("lcc_push_hub_polls", "Polls of feeds that were ordered because of hubs")
 DROPPED = counter("lcc_push_hubs_dropped", "Subscriptions that hubs did not confirm, or did not use")
+SETS_ACCEPTED = counter("lcc_push_sets_accepted", "Sets by HTTP that were accepted")
+SETS_URLS = counter("lcc_push_sets_urls", "Valid URLs of these")
+SETS_REFUSED = counter("lcc_push_sets_refused", "Sets by HTTP that were not accepted")
+SETS_REPEATED = counter("lcc_push_sets_repeated", "Requests whose Idempotency-Key had an answer")
+SETS_NOW = gauge("lcc_push_sets_now", "Sets by HTTP that are being submitted")
 PAUSED = gauge("lcc_push_paused", "1: paused by an operator, accepts nothing")
 
 
@@ -65,6 +70,13 @@ class PushMetrics:
             yield FORGED(counts.pushes_forged)
             yield POLLS(counts.polls_ordered)
             yield DROPPED(counts.hubs_dropped)
+        if engine.sets is not None:
+            sets = engine.sets.counters
+            yield SETS_ACCEPTED(sets.accepted)
+            yield SETS_URLS(sets.urls)
+            yield SETS_REFUSED(sets.refused)
+            yield SETS_REPEATED(sets.repeated)
+            yield SETS_NOW(engine.sets.gateway.sets_now)
         yield PAUSED(engine.paused_since is not None)
         yield from self._database.readings("push")
 

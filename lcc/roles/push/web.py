@@ -1,11 +1,11 @@
 """The push server's site: ``/indexnow`` and ``/indexnow/report``; callbacks of hubs are
-:mod:`lcc.roles.push.callbacks`."""
+:mod:`lcc.roles.push.callbacks`, sets of providers :mod:`lcc.roles.push.sets_web`."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -21,13 +21,16 @@ from lcc.errors import Busy, StoreUnavailable, UrlError
 from lcc.model.pushes import KeyState, PushRecord, SiteKey, Submission
 from lcc.roles.push.engine import PushServer
 from lcc.transport.http_replies import RETRY_SECONDS, Explained, client_address, reply_json, run
-from lcc.transport.http_server import BodyRequest, GuardedSite
+from lcc.transport.http_server import GuardedSite, UploadRequest
 from lcc.transport.limited import LimitedFactory
 
 _log = Logger()
 
 HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 FIELDS_MAX = 20
+SETS_PATH = b"/sets"
+SHORT_BYTES = 65_536
+"""A set up to this length is read before it begins."""
 _WAITS = {
     KeyState.WAITING: "the key file is yet to be fetched",
     KeyState.APPROVAL: "the key is proven, the site waits for the operator's approval",
@@ -91,6 +94,13 @@ class Answering(Folder):
         self._server = server
 
     def render(self, request: Any) -> int:
+        return self.answer_with(request, explain)
+
+    def answer_with(self, request: Any, explain: Callable[[Failure], Explained]) -> int:
+        """Answer a request.
+
+        :param explain: says what a failure is.
+        """
         for name, value in HEADERS.items():
             request.setHeader(name, value)
         if request.method not in self.methods:
@@ -103,7 +113,7 @@ class Answering(Folder):
     def _address(self, request: Any) -> str:
         return client_address(request, self._server.settings.proxy)
 
-    async def _answer(self, request: BodyRequest) -> None:
+    async def _answer(self, request: UploadRequest) -> None:
         raise NotImplementedError
 
 
@@ -112,7 +122,7 @@ class IndexNow(Answering):
 
     methods = (b"GET", b"POST")
 
-    async def _answer(self, request: BodyRequest) -> None:
+    async def _answer(self, request: UploadRequest) -> None:
         address = self._address(request)
         self._server.check_rate(address)
         submission = self._read(request)
@@ -123,7 +133,7 @@ class IndexNow(Answering):
         else:
             reply_json(request, 202, {**accepted, "reason": key.why or _WAITS[key.state]}, {})
 
-    def _read(self, request: BodyRequest) -> Submission:
+    def _read(self, request: UploadRequest) -> Submission:
         any_port = self._server.settings.any_port
         if request.method == b"GET":
             return read_query(query_fields(request), any_port)
@@ -137,7 +147,7 @@ class IndexNow(Answering):
 class Report(Answering):
     """``/indexnow/report``: what became of the pushes."""
 
-    async def _answer(self, request: BodyRequest) -> None:
+    async def _answer(self, request: UploadRequest) -> None:
         self._server.check_rate(self._address(request))
         fields = query_fields(request)
         host, key = (fields.get("host") or [""])[0], (fields.get("key") or [""])[0]
@@ -179,8 +189,12 @@ def build_site(server: PushServer, reactor: Any, others: Mapping[bytes, Resource
     for name, resource in (others or {}).items():
         root.putChild(name, resource)
 
-    class PushRequest(BodyRequest):
+    class PushRequest(UploadRequest):
         body_bytes_max = settings.body_bytes
+
+        def is_upload(self, method: bytes, path: bytes, length: int | None) -> bool:
+            long = length is None or length > SHORT_BYTES
+            return long and method == b"POST" and path.partition(b"?")[0] == SETS_PATH
 
     site = GuardedSite(
         root, requestFactory=PushRequest, timeout=settings.idle_timeout, reactor=reactor, now=server.now

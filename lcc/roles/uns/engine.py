@@ -65,6 +65,9 @@ class OpenSession(Protocol):
     def place(self) -> Place: ...
     @property
     def pid(self) -> int: ...
+
+    gateway: bool
+
     def describe(self) -> str: ...
     def stop(self) -> None: ...
     def drop(self) -> None: ...
@@ -125,7 +128,7 @@ class Uns:
         self._patterns = MimePatterns(mimetypes)
         self._slots = slots
         self._open: set[OpenSession] = set()
-        self._by_provider: Counter[int] = Counter()
+        self._by_provider: Counter[tuple[int, bool]] = Counter()
         self._watching = False
         self.notifiers = Notifiers(
             self,
@@ -266,7 +269,7 @@ class Uns:
 
     def session_let_in(self, session: OpenSession) -> None:
         """It is a provider's."""
-        self._by_provider[session.pid] += 1
+        self._by_provider[session.pid, session.gateway] += 1
         self._look_for_standstills()
 
     def session_closed(self, session: OpenSession) -> None:
@@ -275,9 +278,10 @@ class Uns:
         session.place.leave()
         self.counters.connections_now = len(self._open)
         if session.pid:
-            self._by_provider[session.pid] -= 1
-            if not self._by_provider[session.pid]:
-                del self._by_provider[session.pid]
+            kind = session.pid, session.gateway
+            self._by_provider[kind] -= 1
+            if not self._by_provider[kind]:
+                del self._by_provider[kind]
             self._look_for_standstills()
         self._are_all_gone()
 
@@ -298,9 +302,12 @@ class Uns:
         """The connections of providers, and of those who have not said who they are."""
         return list(self._open)
 
-    def sessions_of(self, pid: int) -> int:
-        """How many connections this provider has now."""
-        return self._by_provider.get(pid, 0)
+    def sessions_of(self, pid: int, gateway: bool = False) -> int:
+        """How many connections this provider has now.
+
+        :param gateway: through gateways; else to the port of providers.
+        """
+        return self._by_provider.get((pid, gateway), 0)
 
     def check_hours(self, hours: str) -> None:
         """

@@ -1,4 +1,4 @@
-"""The port of providers: how many connections there may be, and a session for each."""
+"""The port of providers, and that of gateways: how many connections there may be, and a session for each."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ _REFUSED_AT_ONCE = 100
 
 
 class ProviderPort(Factory):
-    """Makes a session for each connection of a provider."""
+    """Makes a session for each connection of a provider.
+
+    :param gateway: who connects speaks for clients of its own, and is trusted to say their addresses.
+    """
 
     noisy = False
 
-    def __init__(self, uns: Uns) -> None:
+    def __init__(self, uns: Uns, gateway: bool = False) -> None:
         self._uns = uns
+        self._gateway = gateway
         settings = uns.settings
-        self._limits = ConnectionLimits(settings.connections_max, settings.connections_per_address)
+        per_address = 0 if gateway else settings.connections_per_address
+        self._limits = ConnectionLimits(settings.connections_max, per_address)
         self._refused = ConnectionLimits(_REFUSED_AT_ONCE, _REFUSED_AT_ONCE // 10)
 
     def buildProtocol(self, addr: IAddress | None) -> Protocol | None:
@@ -36,4 +41,5 @@ class ProviderPort(Factory):
             refusal = "try-later"
         if refusal:
             uns.counters.connections_refused += 1
-        return Session(uns, getattr(addr, "host", ""), refusal, Place(limits, party)).build_stream()
+        session = Session(uns, getattr(addr, "host", ""), refusal, Place(limits, party), self._gateway)
+        return session.build_stream()

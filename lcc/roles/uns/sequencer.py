@@ -26,14 +26,12 @@ from twisted.python.failure import Failure
 from lcc.errors import SetError, StoreUnavailable
 from lcc.interfaces import ISessionStore
 from lcc.model import FullSetKey, SetHeader, SetStart
+from lcc.roles.standstills import Standstills
 
 _log = Logger()
 
 _RETRY_SECONDS = 10.0
 _TOGETHER_MAX = 500
-_BEAT_SECONDS = 0.5
-CERTAIN_SECONDS = 1.5
-"""What took longer says nothing of when it began."""
 
 
 @attrs.define(eq=False)
@@ -77,8 +75,7 @@ class Sequencer:
         self._working = False
         self._closed = False
         self._retry: IDelayedCall | None = None
-        self._beat_call: IDelayedCall | None = None
-        self._last_beat = self._uncertain_until = clock.seconds()
+        self._standstills = Standstills(clock)
 
     def load(self, spooled: Iterable[SetHeader]) -> None:
         """These are what an earlier run left in the spool."""
@@ -90,16 +87,11 @@ class Sequencer:
         """Begin nothing any more."""
         self._closed = True
         self._cancel_retry()
-        self.watch(False)
+        self._standstills.watch(False)
 
     def watch(self, providers: bool) -> None:
         """Look whether this process stands still; only while providers are connected."""
-        call, self._beat_call = self._beat_call, None
-        if call is not None:
-            call.cancel()
-        if providers and not self._closed:
-            self._last_beat = self._clock.seconds()
-            self._beat_call = self._clock.callLater(_BEAT_SECONDS, self._beat)
+        self._standstills.watch(providers and not self._closed)
 
     def begin(self, start: SetStart) -> Deferred[int]:
         """The order number of a set that begins now.
@@ -107,9 +99,7 @@ class Sequencer:
         :returns: fails with SetError "full-set-not-allowed" if it is a full set too many, "try-later" if it is not
             certain when it began, with StoreUnavailable if the database does not answer, or not in time.
         """
-        now = self._clock.seconds()
-        self._look_for_standstill(now)
-        beginning = _Beginning(start, Deferred(), now if now >= self._uncertain_until else None)
+        beginning = _Beginning(start, Deferred(), self._standstills.certain_time())
         self._beginning.append(beginning)
         answer = self._ask(beginning.number)
 
@@ -192,7 +182,7 @@ class Sequencer:
         if number is None:
             beginning.number.errback(SetError("full-set-not-allowed"))
             return
-        certain = since is not None and self._clock.seconds() - since <= CERTAIN_SECONDS
+        certain = self._standstills.is_certain(since)
         taken = not beginning.given_up and (number == start.held or certain)
         if start.counts:
             self._noted.add(FullSetKey(start.pid, number))
@@ -202,17 +192,6 @@ class Sequencer:
             beginning.number.callback(number)
         elif not beginning.given_up:
             beginning.number.errback(SetError("try-later"))
-
-    def _beat(self) -> None:
-        now = self._clock.seconds()
-        self._look_for_standstill(now)
-        self._last_beat = now
-        self._beat_call = self._clock.callLater(_BEAT_SECONDS, self._beat)
-
-    def _look_for_standstill(self, now: float) -> None:
-        """What is read in the next moment may have come long ago."""
-        if now - self._last_beat > _BEAT_SECONDS + CERTAIN_SECONDS:
-            self._uncertain_until = now + CERTAIN_SECONDS
 
     def _try_again(self) -> None:
         self._retry = None

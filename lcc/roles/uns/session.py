@@ -46,7 +46,7 @@ from lcc.roles.uns.fast_set import FastSet
 from lcc.storage.disk.error_file import ErrorFile, ErrorFileFull
 from lcc.storage.disk.spool import SetWriter, SpoolFull
 from lcc.storage.providers.passwords import hash_of, is_slow, verify_password
-from lcc.transport.connection_limits import Place
+from lcc.transport.connection_limits import Place, party_of_host
 from lcc.transport.stream import StreamLimits, XmlStream
 
 _log = Logger()
@@ -90,12 +90,15 @@ class Session:
     """The conversation with one provider.
 
     :param refusal: name of the error that this connection is refused with once it has said who it is; empty: none.
+    :param gateway: at the other end is a gateway that speaks for a provider, and says more in its messages.
     :ivar place: of this connection, among those that there may be.
     :ivar number: of the provider's connections, as it was told; 0: it has not been let in.
     """
 
-    def __init__(self, uns: Uns, address: str, refusal: str, place: Place) -> None:
+    def __init__(self, uns: Uns, address: str, refusal: str, place: Place, gateway: bool = False) -> None:
         self.place = place
+        self.gateway = gateway
+        self._party = place.party
         self.number = 0
         self._uns = uns
         self._address = address
@@ -258,6 +261,8 @@ class Session:
 
     async def _let_in(self, init: Init) -> None:
         uns = self._uns
+        if self.gateway:
+            self._address, self._party = init.address, party_of_host(init.address)
         if self._refusal:
             raise _Rejection(self._refusal)
         self._check_throttle(init.pid)
@@ -266,19 +271,19 @@ class Session:
         found = await uns.ask(uns.providers.login(init.pid))
         self._check_throttle(init.pid)  # others may have been tried while this one waited
         now = uns.clock.seconds()
-        uns.throttle.tried(init.pid, now, self.place.party)
-        stored = hash_of(found and found[0])
+        uns.throttle.tried(init.pid, now, self._party)
+        stored = hash_of(found and found[0], init.password)
         if is_slow(stored):
             right = await uns.in_thread(verify_password, init.password, stored)
         else:
             right = verify_password(init.password, stored)
         if found is None or not right:
-            uns.throttle.failed(self.place.party, now)
+            uns.throttle.failed(self._party, now)
             await self._even_out(begun)
             raise _Rejection("access-denied")
-        uns.throttle.passed(init.pid, now, self.place.party)
+        uns.throttle.passed(init.pid, now, self._party)
         provider, status = found
-        if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
+        if uns.sessions_of(provider.pid, self.gateway) >= uns.settings.connections_per_provider:
             raise _Rejection("too-many-connections")
         counting = uns.ask(
             uns.sessions.open_session(
@@ -299,14 +304,14 @@ class Session:
         if self._closed:
             return
         status = attrs.evolve(status, processing=status.processing + spooled)
-        if uns.sessions_of(provider.pid) >= uns.settings.connections_per_provider:
+        if uns.sessions_of(provider.pid, self.gateway) >= uns.settings.connections_per_provider:
             raise _Rejection("too-many-connections")  # others came in while this one waited
         self._provider, self._status = provider, status
         self.number, self._order = session.number, session.order
         self._full_set_wanted = bool(status.full_set_wanted)
         uns.counters.logins_accepted += 1
         uns.session_let_in(self)
-        self._stream.send(wire.init_accepted(init.prefix, session, uns.mimetypes, provider, status))
+        self._stream.send(wire.init_accepted(init.prefix, session, uns.mimetypes, provider, status, self.gateway))
         self._feed.limits = attrs.evolve(SET_LIMITS, document_bytes=uns.settings.set_bytes_max)
         self._next_document()
 
@@ -324,7 +329,7 @@ class Session:
         return evened
 
     def _check_throttle(self, pid: int) -> None:
-        if self._uns.throttle.is_throttled(pid, self.place.party, self._uns.clock.seconds()):
+        if self._uns.throttle.is_throttled(pid, self._party, self._uns.clock.seconds()):
             raise _Rejection("throttled")
 
     def _next_document(self) -> None:
@@ -383,8 +388,7 @@ class Session:
             checker = uns.checker(self._provider, begin.urlprefix)
             if uns.is_full():
                 raise SpoolFull
-            known = uns.forwarder.newest_order(pid)
-            order = await uns.sequencer.begin(SetStart(pid, self._order, known, counts))
+            order = await (self._order_again(begin) if self.gateway and begin.order else self._draw(counts))
         except (LccError, SpoolFull, StoreUnavailable) as error:
             self._beginning = None
             if not self._closed:
@@ -393,7 +397,7 @@ class Session:
         self._beginning = None
         # What a full set does not name may be deleted long after it came, where its deletions are held: what this
         # session tells next must be newer than it.
-        self._order = 0 if begin.full else order
+        self._order = 0 if begin.full or begin.order else order
         if self._closed:
             uns.sequencer.give_up(pid, order)
             return
@@ -402,7 +406,7 @@ class Session:
                 pid=pid,
                 connseq=order,
                 full=begin.full,
-                errors_upto=status.errors_upto,
+                errors_upto=begin.errors_upto if self.gateway else status.errors_upto,
                 wantid=status.wantid if wanted else 0,
                 deletions=begin.deletions,
             )
@@ -411,8 +415,19 @@ class Session:
             self._reject_set(*self._reason(error), begin.prefix)
             return
         self._set = _Arriving(begin.prefix, begin.full, order, checker, writer, FastSet(checker))
-        self._stream.send(wire.set_result_open(begin.prefix))
+        self._stream.send(wire.set_result_open(begin.prefix, order if self.gateway else 0))
         self._take(rest)
+
+    def _draw(self, counts: bool) -> Deferred[int]:
+        uns, pid = self._uns, self.pid
+        return uns.sequencer.begin(SetStart(pid, self._order, uns.forwarder.newest_order(pid), counts))
+
+    async def _order_again(self, begin: SetBegin) -> int:
+        """The number that a partial set had when it was told before."""
+        drawn = await self._uns.ask(self._uns.sessions.last_drawn([self.pid]))
+        if begin.full or begin.order > drawn.get(self.pid, 0):
+            raise SetError("bad-order")
+        return begin.order
 
     def _element(self, arriving: _Arriving, attributes: dict[str, str]) -> None:
         writer = arriving.writer

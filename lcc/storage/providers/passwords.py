@@ -72,7 +72,22 @@ DUMMY_HASH = hash_password(generate_password(), generated=True)
 """Matches nothing: for unknown providers, so that a login takes the same time."""
 
 
-def hash_of(provider: Provider | None) -> str:
+TOKEN_PREFIX = "lcc_"
+"""What a token begins with; the provider's id and 128 random bits follow."""
+
+
+def generate_token(pid: int) -> str:
+    """A token of a provider: in place of its password, for programs that can be given nothing else."""
+    return f"{TOKEN_PREFIX}{pid}_{secrets.token_hex(16)}"
+
+
+def hash_of(provider: Provider | None, password: str = "") -> str:
     """What a password of this provider is verified against; None: an unknown one.  Nothing matches that, nor that of
-    a provider without a password."""
-    return DUMMY_HASH if provider is None else provider.password_hash or DUMMY_HASH
+    a provider without a password.
+
+    :param password: as it was given: a token is verified against that of the provider's token.
+    """
+    if provider is None:
+        return DUMMY_HASH
+    stored = provider.token_hash if password.startswith(f"{TOKEN_PREFIX}{provider.pid}_") else provider.password_hash
+    return stored or DUMMY_HASH

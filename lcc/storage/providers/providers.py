@@ -42,6 +42,7 @@ _COLUMNS = (
     "watched",
     "interval_by",
     "hours_by",
+    "token",
 )
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM pidb"
 _COLUMNS_OF_P = ", ".join(f"p.{name}" for name in _COLUMNS)
@@ -313,7 +314,7 @@ def provider_ids(txn: Txn, among: Collection[int] | None, limit: int) -> list[in
 
 def _provider(row: Sequence[Any], roots: tuple[str, ...], former_roots: tuple[str, ...] = ()) -> Provider:
     pid, password, bandwidth, hours, timezone, priority, files, space, full_sets, *flags = row
-    private, insecure, removed, contact, interval, watched, interval_by, hours_by = flags
+    private, insecure, removed, contact, interval, watched, interval_by, hours_by, token = flags
     return Provider(
         pid=pid,
         roots=roots,
@@ -333,6 +334,7 @@ def _provider(row: Sequence[Any], roots: tuple[str, ...], former_roots: tuple[st
         watched=bool(watched),
         interval_by=interval_by,
         hours_by=hours_by,
+        token_hash=token,
         former_roots=former_roots,
     )
 
@@ -356,6 +358,7 @@ def _write(txn: Txn, provider: Provider) -> None:
         int(provider.watched),
         provider.interval_by,
         provider.hours_by,
+        provider.token_hash,
     )
     txn.upsert("pidb", _COLUMNS, [row], ["pid"])
     for table, roots in (("proots", provider.roots), ("formerroots", provider.former_roots)):

@@ -106,11 +106,11 @@ class PushStore:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
         self._run = -1  # claim() makes it valid
         self._arrivals: Gathering[Arrival, SiteKey] = Gathering(self._accept_all)
         self._finds: Gathering[bytes, SiteKey | None] = Gathering(self._find_all)
-        self.subscriptions = SubscriptionStore(database, self._write)
+        self.subscriptions = SubscriptionStore(database, self.write)
 
     def claim(self) -> Deferred[PushClaim]:
         """Become the one that may write."""
@@ -119,11 +119,11 @@ class PushStore:
             self._run = claim.run
             return claim
 
-        return self._database.write(_claim).addCallback(claimed)
+        return self.database.write(_claim).addCallback(claimed)
 
     def check(self) -> Deferred[None]:
         """Fails with Busy when another push server has claimed the tables."""
-        return self._database.select(_check, self._run)
+        return self.database.select(_check, self._run)
 
     def accept(self, arrival: Arrival) -> Deferred[SiteKey]:
         """Put a push on stable storage, as far as its key is not refused.
@@ -133,18 +133,18 @@ class PushStore:
         return self._arrivals.ask(arrival)
 
     def _accept_all(self, arrivals: list[Arrival]) -> Deferred[Sequence[SiteKey]]:
-        return self._write(_accept, arrivals)
+        return self.write(_accept, arrivals)
 
     def find(self, submission: Submission) -> Deferred[SiteKey | None]:
         """Its key, if it was ever named."""
         return self._finds.ask(key_id(submission.key, submission.location))
 
     def _find_all(self, idents: list[bytes]) -> Deferred[Sequence[SiteKey | None]]:
-        return self._database.select(_find_keys, idents)
+        return self.database.select(_find_keys, idents)
 
     def due_keys(self, now: int, limit: int) -> Deferred[list[SiteKey]]:
         """Keys whose files are to be fetched, or that an operator has approved, the longest waiting first."""
-        return self._database.select(_due_keys, now, limit)
+        return self.database.select(_due_keys, now, limit)
 
     def save_key(self, key: SiteKey, order: int = 0) -> Deferred[int]:
         """A key was looked at.  Where it is PROVEN now, its sets are told; where it is REFUSED, they are dropped.
@@ -152,44 +152,45 @@ class PushStore:
         :param order: order number of its provider for these sets; 0: none could be drawn.
         :returns: how many URLs wait for the proof no longer.
         """
-        return self._write(_save_key, key, order)
+        return self.write(_save_key, key, order)
 
     def outbox(self, after: int, limit: int) -> Deferred[list[PushSet]]:
         """Sets that are to be told, with greater numbers, in order."""
-        return self._database.select(_outbox, after, limit)
+        return self.database.select(_outbox, after, limit)
 
     def part(self, number: int, parts: Mapping[int, Sequence[Mapping[str, str]]]) -> Deferred[None]:
         """In the place of this set come several, by provider; that of the set keeps its order number."""
-        return self._write(_part, number, dict(parts))
+        return self.write(_part, number, dict(parts))
 
     def set_order(self, orders: Mapping[int, tuple[int, int]]) -> Deferred[None]:
         """Number of a set -> its provider and order number."""
-        return self._write(_set_order, dict(orders))
+        return self.write(_set_order, dict(orders))
 
     def again(self, number: int) -> Deferred[None]:
         """A set gets a new number and a new order number, and its provider is looked up once more."""
-        return self._write(_again, number)
+        return self.write(_again, number)
 
     def answer(self, answers: Sequence[Answer]) -> Deferred[int]:
         """These were answered.
 
         :returns: how many URLs they had.
         """
-        return self._write(_answer, list(answers))
+        return self.write(_answer, list(answers))
 
     def purge(self, before: int) -> Deferred[int]:
         """Forget what was answered before then, and keys that were refused before and that nothing waits for."""
-        return self._write(_purge, before)
+        return self.write(_purge, before)
 
     def counts(self) -> Deferred[tuple[int, int]]:
         """URLs that wait for the proof of a key, and that the UNS has not answered."""
-        return self._database.select(_counts)
+        return self.database.select(_counts)
 
     def report(self, site_hosts: Sequence[str], key: str) -> Deferred[list[tuple[SiteKey, list[PushRecord]]]]:
         """The keys of these sites with this text, and what was pushed with each lately, newest first."""
-        return self._database.interact(_report, list(site_hosts), key)
+        return self.database.interact(_report, list(site_hosts), key)
 
-    def _write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+    def write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
+        """A transaction of the push server that has claimed the tables; fails with Busy in any other."""
         run = self._run
 
         def work(txn: Txn) -> T:
@@ -200,7 +201,7 @@ class PushStore:
                 raise Busy(_TAKEN)
             return function(txn, *args)
 
-        return self._database.write(work)
+        return self.database.write(work)
 
 
 def _claim(txn: Txn) -> PushClaim:
