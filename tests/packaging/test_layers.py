@@ -72,6 +72,7 @@ SHARED_BY_ROLES = frozenset(
         "lcc.roles.pausing",
         "lcc.roles.peer",
         "lcc.roles.proof_files",
+        "lcc.roles.standstills",
         "lcc.roles.upstream",
         "lcc.roles.wall_clock",
     }
