@@ -30,7 +30,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     # Workers have processes of their own, in which little is imported.
     "workers": GROUND | {"commands", "protocols", "workers"},
     "worker": frozenset({"workers"}),
-    "provider": GROUND | MIDDLE | {"interfaces", "commands", "provider"},
+    "provider": GROUND | MIDDLE | {"interfaces", "commands", "client", "provider"},
     # A worker, and what else reads feeds.
     "feeds": GROUND | MIDDLE | {"interfaces", "workers", "feeds"},
     # Names, filters, extractors and stores of the spider; texts and encodings are as feeds read them.

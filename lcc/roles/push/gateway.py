@@ -20,8 +20,8 @@ import attrs
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 
+from lcc.client.conversation import Conversation, refused
 from lcc.protocols.cp_uns import InitAccepted
-from lcc.roles.push.conversation import Conversation, refused
 from lcc.roles.standstills import CERTAIN_SECONDS
 from lcc.transport.connection_limits import party_of_host
 

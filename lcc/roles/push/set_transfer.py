@@ -11,10 +11,10 @@ from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTim
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from lcc.client.conversation import Conversation
 from lcc.errors import StreamError
 from lcc.protocols.cp_uns import UrlFault
 from lcc.protocols.set_bodies import SetBody
-from lcc.roles.push.conversation import Conversation
 from lcc.transport.http_replies import reply
 from lcc.transport.http_server import UploadRequest
 

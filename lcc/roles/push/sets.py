@@ -25,13 +25,13 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
+from lcc.client.conversation import Conversation, NoVerdict, Refused, refused
 from lcc.config import PushConfig
 from lcc.domain.throttle import Throttle
 from lcc.errors import StreamError, code, entry_for
 from lcc.protocols.cp_uns import InitAccepted, SetAccepted
 from lcc.protocols.cp_uns_client import set_begin
 from lcc.protocols.set_bodies import SetBody
-from lcc.roles.push.conversation import Conversation, NoVerdict, Refused, refused
 from lcc.roles.push.gateway import Account, Gateway
 from lcc.roles.push.set_transfer import SetAnswer, Upload
 from lcc.roles.standstills import Standstills

@@ -10,11 +10,11 @@ from typing import Any
 from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 
+from lcc.client.conversation import NoVerdict, Refused
 from lcc.errors import StreamError, code
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.protocols.cp_uns import InitAccepted
 from lcc.protocols.flat import ID_MAX
-from lcc.roles.push.conversation import NoVerdict, Refused
 from lcc.roles.push.engine import PushServer
 from lcc.roles.push.gateway import Account
 from lcc.roles.push.openapi import document

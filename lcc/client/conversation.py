@@ -1,9 +1,9 @@
-"""The push server's end of a conversation with the UNS on behalf of one provider: a login, then set after set.
+"""A provider's end of a conversation with a UNS that stays open: a login, then set after set.
 
-*Owns* one connection to the UNS's port of gateways.
+*Owns* one connection to the UNS's port of providers, or of gateways.
 
 *Strategy.*  The UNS judges: whether the password is right, the set may come, each URL.  What it says of the set is
-handed on as it comes; while the client does not read, the UNS is not read either, and keeps it on its disk.
+handed on as it comes; who cannot take it lets the UNS wait, which keeps it on its disk.
 
 *Failures.*  A connection that ends before the verdict is :class:`NoVerdict`: the set may have been accepted.
 """
@@ -39,7 +39,7 @@ _STALL_SECONDS = 60.0
 
 
 class Refused(Exception):
-    """The UNS, or the push server in its place, does not take it; nothing was accepted.
+    """The UNS, or who speaks in its place, does not take it; nothing was accepted.
 
     :ivar code: of the error table.
     """
@@ -92,12 +92,12 @@ class Outcome(Generic[T]):
 
 @implementer(IConversation)
 class Conversation:
-    """See :mod:`lcc.roles.push.conversation`.
+    """See :mod:`lcc.client.conversation`.
 
-    :param address: of the client; empty: it is not known.
+    :param address: of the client that a gateway speaks for; empty: none.
     :param freed: called when the connection is gone.
     :ivar login: the greeting, or Refused.
-    :ivar begun: order number of the set that was begun, or Refused.
+    :ivar begun: order number of the set that was begun, or Refused; a UNS tells it to gateways only.
     :ivar verdict: of that set: accepted, Refused, or NoVerdict.  It may be refused before its end.
     :ivar is_open: sets can be submitted over it.
     :ivar since: when it was made, by the clock.
@@ -157,6 +157,10 @@ class Conversation:
         """That was the whole set."""
         self._ended = True
         self._send(set_end())
+
+    def keep_alive(self) -> None:
+        """Say something that means nothing: a UNS drops who says nothing for long.  Only between two sets."""
+        self._send("\n")
 
     def pause(self) -> None:
         """Hear nothing of the UNS for now."""
