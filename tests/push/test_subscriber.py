@@ -61,7 +61,7 @@ class HubWorld(World):
 
     def made(self) -> Any:
         server = super().made()
-        store = server._store
+        store = server.store
         tasks: Any = self.tasks.database
         server.subscriber = Subscriber(
             self.settings, store.subscriptions, tasks, self.hub, self.now, self.token, server.counters
