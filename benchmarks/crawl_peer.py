@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import scrapy
 from scrapy.crawler import CrawlerProcess
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
@@ -29,8 +30,8 @@ class Crawler(CrawlSpider):
 
     async def start(self) -> Any:
         Crawler.begun, Crawler.cpu = time.perf_counter(), time.process_time()
-        async for request in super().start():
-            yield request
+        for url in self.start_urls:
+            yield scrapy.Request(url)  # CrawlSpider's own would be fetched once more when something links to them
 
     def parse_start_url(self, response: Any, **_: Any) -> Any:
         self.keep(response)

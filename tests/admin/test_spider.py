@@ -15,6 +15,7 @@ from click.shell_completion import ShellComplete
 from lcc.admin.cli import main
 from lcc.admin.role_tables import RoleTables
 from lcc.config import load_config
+from lcc.model.crawls import FrontierBatch, StoreWork
 from lcc.storage.database.migrations import SPIDER, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.providers.providers import list_providers
@@ -82,6 +83,15 @@ def test_the_life_of_a_crawl(lcc: Lcc, monkeypatch: Any) -> None:
         assert [each["name"] for each in status["spiders"]] == ["one"]
         assert status["crawls"][0]["hosts"][0]["host"] == "www.example.org"
         assert "host:       www.example.org: 4 known, 1 cached, 3 waiting" in lcc.admin("spider", "status").stdout
+        assert status["stores"] == []
+        broken = {"warc": StoreWork(None, "No space left on device", [b"k" * 20])}
+        result_of(running.store.commit(FrontierBatch(stores=broken), NOW))
+        shown = lcc.admin("spider", "status").stdout
+        assert "store:      warc of one lacks 1 page: No space left on device" in shown
+        [status] = lcc.rows("spider", "status")
+        assert status["stores"] == [
+            {"spider": "one", "store": "warc", "fault": "No space left on device", "backlog": 1}
+        ]
         result_of(running.store.beat("cannot reach the UNS's port of notifiers", int(time.time()) - 600))
         for command in (["status"], ["spider", "status"]):
             shown = lcc.admin(*command).stdout

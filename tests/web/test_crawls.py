@@ -6,7 +6,7 @@ import pytest_twisted
 
 from lcc.domain.spider.keys import found_url
 from lcc.domain.spider.rules import FrontierRules
-from lcc.model.crawls import CrawlSettings, FrontierBatch, HostRef, ReadPage, SpiderOrder, Trap
+from lcc.model.crawls import CrawlSettings, FrontierBatch, HostRef, ReadPage, SpiderOrder, StoreWork, Trap
 from lcc.roles.web.pages.crawls import Rates
 from lcc.storage.database.migrations import SPIDER
 from lcc.storage.database.place import place_of
@@ -51,6 +51,13 @@ async def test_a_crawl_is_shown_paused_and_resumed(watch: Watch) -> None:
     page = await browser.get("/crawls")
     check_page(page)
     assert "6 5 0 1" in words(page), words(page)
+    assert "Store" not in words(page)
+    broken = {"warc": StoreWork(None, f"No space {EVIL}", [b"k" * 20])}
+    result_of(frontier.commit(FrontierBatch(stores=broken), int(watch.monitor.now())))
+    page = await browser.get("/crawls")
+    check_page(page)
+    assert "Store warc of spider lacks 1 page: No space" in words(page)
+    assert EVIL not in page.body.decode()
     page = await browser.get("/crawl/1")
     check_page(page)
     text = words(page)
