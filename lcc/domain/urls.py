@@ -30,10 +30,13 @@ a provider may name them where one of its roots does."""
 _PATH = r"A-Za-z0-9._~!$&'()*+,;=:@/-"
 _QUERY = "?" + _PATH  # not behind it: its last character would become a range
 
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_PORT = r"(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+
 # Already normal, for sure.  (A dot that begins a segment, and anything encoded, is left to the slow way.)
 _NORMAL = re.compile(
-    r"(?:https?|ftp)://(?:[a-z0-9_-]{1,40}\.){0,5}[a-z][a-z0-9_-]{0,39}(?::(?!(?:80|443|21)/)[1-9][0-9]{0,3})?"
-    rf"/[{_PATH}]*(?:\?[{_QUERY}]*)?(?:#[{_QUERY}]*)?"
+    rf"(?:https?|ftp)://(?:(?:[a-z0-9_-]{{1,40}}\.){{0,5}}[a-z][a-z0-9_-]{{0,39}}|{_OCTET}(?:\.{_OCTET}){{3}})"
+    rf"(?::(?!(?:80|443|21)/){_PORT})?/[{_PATH}]*(?:\?[{_QUERY}]*)?(?:#[{_QUERY}]*)?"
 ).fullmatch
 _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/?#]*))?([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL).fullmatch
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]").search

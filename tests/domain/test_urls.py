@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.urls import URL_CHARS, Roots, names_scheme, normalise, normalise_root, redirect_target, resolve
+from lcc.domain.urls import (
+    URL_CHARS,
+    Roots,
+    _normalise_slowly,
+    is_surely_normal,
+    names_scheme,
+    normalise,
+    normalise_root,
+    redirect_target,
+    resolve,
+)
 from lcc.errors import UrlError
 
 SPELLINGS = [
@@ -307,3 +317,22 @@ def test_a_root_is_no_longer_than_a_url() -> None:
     for root in (longest + "a", "http://h/" + "é" * 1000):
         with pytest.raises(UrlError, match="a root has at most 4096 characters"):
             normalise_root(root)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "255.249.199.99", "10.0.0.255", "www.example.org"])
+@pytest.mark.parametrize("port", ["", ":1", ":8080", ":10000", ":59999", ":64999", ":65499", ":65529", ":65535"])
+def test_addresses_and_any_port_are_seen_to_be_normal(host: str, port: str) -> None:
+    url = f"http://{host}{port}/a/b.html?c=d"
+    assert is_surely_normal(url)
+    assert _normalise_slowly(url) == url
+
+
+@pytest.mark.parametrize(
+    "site",
+    [
+        *("256.0.0.1", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3.004", "1.2.3.4.", "0x7f.0.0.1", "1.2.3.4x.5"),
+        *("1.2.3.4:80", "1.2.3.4:65536", "1.2.3.4:99999", "1.2.3.4:100000", "1.2.3.4:08080", "1.2.3.4:0"),
+    ],
+)
+def test_no_other_numbers_are(site: str) -> None:
+    assert not is_surely_normal(f"http://{site}/")
