@@ -29,6 +29,7 @@ COMMANDS = {
     "web-user": "accounts.web_users:web_user_group",
     "feed": "feeds.feeds:feed_group",
     "sitemap": "feeds.sitemaps:sitemap_group",
+    "resync": "feeds.resync:resync_group",
     "spider": "spider.crawls:spider_group",
     "push": "push.keys:push_group",
     "task": "tasks.tasks:task_group",

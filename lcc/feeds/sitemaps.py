@@ -1,4 +1,5 @@
 """Sitemaps (sitemaps.org): XML, their indexes, plain text, each maybe in gzip; read piece by piece, without a tree.
+Documents of ResourceSync (ANSI/NISO Z39.99-2017) are sitemaps that say more.
 
 What is not well-formed lists nothing for certain: it is refused as a whole, unless ``recover`` says that links are
 all that is wanted.
@@ -7,7 +8,8 @@ all that is wanted.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 from lxml import etree
@@ -17,6 +19,12 @@ from lcc.feeds.faults import FeedFault
 
 SITEMAP, INDEX, TEXT = "urlset", "sitemapindex", "text"
 """What a document is; those of XML have a root of this name."""
+DESCRIPTION, CAPABILITIES, CHANGES = "description", "capabilitylist", "changelist"
+"""The same of documents of ResourceSync; a resource list is a sitemap, or an index."""
+RANKS = {DESCRIPTION: 1, CAPABILITIES: 2, INDEX: 3}
+"""Of documents that list documents: only of higher ranks."""
+RANK_MAX = 4
+"""Of all others."""
 DOCUMENT_BYTES_MAX = 100 << 20
 """Unpacked; sitemaps.org allows 50 MiB."""
 ENTRY_BYTES_MAX = 1 << 20
@@ -27,6 +35,8 @@ PIECE_BYTES = 1 << 16
 _ROOT_PIECE_BYTES = 512
 _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _ENTRIES = ("{*}url", "{*}sitemap")
+_MD = "{http://www.openarchives.org/rs/terms/}md"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Entry(NamedTuple):
@@ -35,11 +45,13 @@ class Entry(NamedTuple):
     :ivar loc: as it is written, without white space around it.
     :ivar lastmod: as it is written; empty: it says none.
     :ivar links: ``href`` and ``rel`` of the links of the entry, as to translations.
+    :ivar said: what ResourceSync says of it: ``capability``, ``change``, ``datetime`` …
     """
 
     loc: str
     lastmod: str = ""
     links: tuple[tuple[str, str], ...] = ()
+    said: Mapping[str, str] = _NOTHING
 
 
 class SitemapReader:
@@ -98,6 +110,7 @@ class SitemapReader:
 def _entry(element: Any) -> Entry:
     loc = lastmod = ""
     links: tuple[tuple[str, str], ...] = ()
+    said = _NOTHING
     for child in element:
         tag = child.tag
         if not isinstance(tag, str):
@@ -108,7 +121,9 @@ def _entry(element: Any) -> Entry:
             lastmod = lastmod or (child.text or "").strip()
         elif tag.endswith("}link") and child.get("href"):
             links += ((child.get("href"), child.get("rel") or ""),)
-    return Entry(loc, lastmod, links)
+        elif tag == _MD:
+            said = dict(child.attrib)
+    return Entry(loc, lastmod, links, said)
 
 
 def _forget_before(element: Any) -> None:
@@ -130,11 +145,24 @@ def root_of_xml(head: bytes, encoding: str | None = None) -> str:
     return ""
 
 
+def capability_of_xml(head: bytes) -> str:
+    """What ResourceSync says that a document is; empty: nothing before its first entry."""
+    parser: Any = etree.XMLPullParser(events=("start",), recover=True, resolve_entities=False, no_network=True)
+    for start in range(0, len(head), _ROOT_PIECE_BYTES):
+        parser.feed(head[start : start + _ROOT_PIECE_BYTES])
+        for _, element in parser.read_events():
+            if element.tag == _MD:
+                return str(element.get("capability") or "")
+            if str(element.tag).rpartition("}")[2] in ("url", "sitemap"):
+                return ""
+    return ""
+
+
 class SitemapDocument:
     """A document, read once.
 
     :param source: as it was fetched; gzip or not.
-    :ivar kind: :data:`SITEMAP`, :data:`INDEX` or :data:`TEXT`.
+    :ivar kind: :data:`SITEMAP`, :data:`INDEX` or :data:`TEXT`; or of ResourceSync.
     :raises FeedFault: it is none of them, or made to be large.
     """
 
@@ -160,6 +188,11 @@ class SitemapDocument:
         if self.kind not in (SITEMAP, INDEX):
             what = f"the root <{self.kind[:40]}>" if self.kind else "no root"
             raise FeedFault(f"a document with {what} is no sitemap: <urlset>, <sitemapindex> or text is one")
+        capability = capability_of_xml(self._head)
+        if self.kind == SITEMAP and capability in (DESCRIPTION, CAPABILITIES, CHANGES):
+            self.kind = capability
+        elif capability not in ("", "resourcelist", CHANGES):
+            raise FeedFault(f"a document of ResourceSync with the capability {capability[:40]!r} is not read")
 
     def entries(self) -> Iterator[Entry]:
         """What it lists, in order.

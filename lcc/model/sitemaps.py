@@ -25,7 +25,12 @@ CHILDREN_MAX = 10_000
 CHILDREN_AT_ONCE = 200
 INDEX_OPTION = "--index"
 """Among a task's arguments, with the task of the index that lists it behind it."""
+LEVEL_OPTION = "--level"
+"""Likewise, with the rank of the document that lists it, if that is none of an index."""
 PRIVATE_OPTION = "--allow-private"
+DELETED = "deleted"
+"""In place of the time of a URL in a bucket of changes."""
+_INDEX_LEVEL = 3
 _DIGEST_BYTES = 6
 
 
@@ -80,8 +85,17 @@ def read_digests(data: str) -> bytes:
 
 def index_of(args: Sequence[str]) -> int:
     """The task of the index that lists a document; 0: an operator has named it."""
+    return _number_behind(args, INDEX_OPTION)
+
+
+def level_of(args: Sequence[str]) -> int:
+    """The rank of what lists a document; 0: an operator has named it."""
+    return (_number_behind(args, LEVEL_OPTION) or _INDEX_LEVEL) if index_of(args) else 0
+
+
+def _number_behind(args: Sequence[str], option: str) -> int:
     words = list(args[1:])
-    at = words.index(INDEX_OPTION) if INDEX_OPTION in words else -1
+    at = words.index(option) if option in words else -1
     number = words[at + 1] if 0 <= at < len(words) - 1 else ""
     return int(number) if number.isascii() and number.isdigit() and len(number) < 19 else 0
 
@@ -89,7 +103,7 @@ def index_of(args: Sequence[str]) -> int:
 class SitemapRead(NamedTuple):
     """What a job has stored of a document.
 
-    :ivar buckets: those that have changed, by number.
+    :ivar buckets: those that have changed, by number; ``changes``: the same of a change list.
     :ivar children: documents that an index lists.
     :ivar kind: of the document (``lcc.feeds.sitemaps``); empty: it is not read to its end yet.
     :ivar urls: that it lists.
@@ -101,6 +115,7 @@ class SitemapRead(NamedTuple):
     kind: str
     urls: int
     left_out: int
+    changes: dict[int, str]
 
 
 def read_stored(objects: Iterable[str]) -> SitemapRead:
@@ -109,6 +124,7 @@ def read_stored(objects: Iterable[str]) -> SitemapRead:
     :raises ValueError: an object makes no sense.
     """
     buckets: dict[int, str] = {}
+    changes: dict[int, str] = {}
     children: list[str] = []
     kind, urls, left_out = "", 0, 0
     for text in objects:
@@ -120,7 +136,7 @@ def read_stored(objects: Iterable[str]) -> SitemapRead:
             number, lines = said["bucket"], said.get("urls")
             if type(number) is not int or not 0 <= number < BUCKETS or not isinstance(lines, str):
                 raise ValueError("a bucket of a sitemap makes no sense")
-            buckets[number] = lines
+            (changes if said.get("changes") is True else buckets)[number] = lines
         elif "children" in said:
             listed = said["children"]
             if not isinstance(listed, list) or not all(isinstance(url, str) for url in listed):
@@ -130,4 +146,4 @@ def read_stored(objects: Iterable[str]) -> SitemapRead:
             kind, urls, left_out = str(said.get("kind", "")), int(said.get("urls", 0)), int(said.get("left_out", 0))
     if len(children) > CHILDREN_MAX:
         raise ValueError(f"an index of more than {CHILDREN_MAX:,} documents")
-    return SitemapRead(buckets, children, kind, urls, left_out)
+    return SitemapRead(buckets, children, kind, urls, left_out, changes)

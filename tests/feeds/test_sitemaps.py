@@ -14,7 +14,7 @@ from lcc.feeds.faults import FeedFault
 from lcc.feeds.sitemap_worker import own_site, seconds_of
 from lcc.feeds.sitemaps import Entry, SitemapDocument
 from lcc.model.sitemaps import read_stored
-from tests.support.sitemaps import URL, pages, urlset, worked
+from tests.support.sitemaps import URL, capable, changed, pages, resync, urlset, worked
 
 
 def entries(data: bytes) -> list[Entry]:
@@ -135,8 +135,8 @@ def test_an_index_lists_documents_of_its_host_and_not_itself(monkeypatch: Any) -
     said = worked(data)
     read = read_stored([json.dumps(each) for each in said.stored])
     assert (read.children, read.kind, read.urls, read.left_out) == (pages("a.xml", "b.xml.gz"), "sitemapindex", 2, 2)
-    with pytest.raises(FeedFault, match="an index lists this index"):
-        worked(data, listed=True)
+    with pytest.raises(FeedFault, match="listed by an index, and may be no index"):
+        worked(data, level=3)
     with pytest.raises(FeedFault, match="no sitemap of its site"):
         worked("<sitemapindex/>")
     monkeypatch.setattr(sitemap_worker, "CHILDREN_MAX", 1)
@@ -163,3 +163,115 @@ def test_stored_objects_that_make_no_sense() -> None:
     for text in ('{"item": {}}', '{"sitemap": {"bucket": 256, "urls": ""}}', '{"sitemap": {"children": [1]}}', "[]"):
         with pytest.raises(ValueError, match=r"sense|only"):
             read_stored([text])
+
+
+# ResourceSync; the examples of its specification (ANSI/NISO Z39.99-2017), with their host.
+
+
+def test_the_specifications_source_description_and_capability_list() -> None:
+    described = """<?xml version="1.0" encoding="UTF-8"?>
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
+  <rs:ln rel="describedby" href="http://example.com/info_about_source.xml"/>
+  <rs:md capability="description"/>
+  <url>
+      <loc>http://example.com/dataset1/capabilitylist.xml</loc>
+      <rs:md capability="capabilitylist"/>
+      <rs:ln rel="describedby" href="http://example.com/info_about_set1_of_resources.xml"/>
+  </url>
+</urlset>"""
+    url = "http://example.com/.well-known/resourcesync"
+    said = worked(described, url=url)
+    assert said.stored == [
+        {"sitemap": {"children": ["http://example.com/dataset1/capabilitylist.xml"]}},
+        {"sitemap": {"kind": "description", "urls": 1, "left_out": 0}},
+    ]
+    capabilities = """<?xml version="1.0" encoding="UTF-8"?>
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
+  <rs:ln rel="describedby" href="http://example.com/info_about_set1_of_resources.xml"/>
+  <rs:ln rel="up" href="http://example.com/resourcesync_description.xml"/>
+  <rs:md capability="capabilitylist"/>
+  <url><loc>http://example.com/dataset1/resourcelist.xml</loc><rs:md capability="resourcelist"/></url>
+  <url><loc>http://example.com/dataset1/resourcedump.xml</loc><rs:md capability="resourcedump"/></url>
+  <url><loc>http://example.com/dataset1/changelist.xml</loc><rs:md capability="changelist"/></url>
+  <url><loc>http://example.com/dataset1/changedump.xml</loc><rs:md capability="changedump"/></url>
+</urlset>"""
+    said = worked(capabilities, url="http://example.com/dataset1/capabilitylist.xml", level=1)
+    lists = [f"http://example.com/dataset1/{name}.xml" for name in ("resourcelist", "changelist")]
+    assert said.stored[0] == {"sitemap": {"children": lists}}
+    for level in (2, 3):
+        with pytest.raises(FeedFault, match="may be no capability list itself"):
+            worked(capabilities, level=level)
+
+
+def test_the_specifications_resource_list_and_change_list() -> None:
+    resources = """<?xml version="1.0" encoding="UTF-8"?>
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
+  <rs:ln rel="up" href="http://example.com/dataset1/capabilitylist.xml"/>
+  <rs:md capability="resourcelist" at="2013-01-03T09:00:00Z" completed="2013-01-03T09:01:00Z"/>
+  <url>
+      <loc>http://example.com/res1</loc>
+      <lastmod>2013-01-02T13:00:00Z</lastmod>
+      <rs:md hash="md5:1584abdf8ebdc9802ac0c6a7402c03b6" length="8876" type="text/html"/>
+  </url>
+  <url>
+      <loc>http://example.com/res2</loc>
+      <lastmod>2013-01-02T14:00:00Z</lastmod>
+      <rs:md hash="md5:1e0d5cb8ef6ba40c99b14c0237be735e" length="14599" type="application/pdf"/>
+      <rs:ln rel="duplicate" href="http://mirror.example.com/res2"/>
+  </url>
+</urlset>"""
+    said = worked(resources, url="http://example.com/dataset1/resourcelist.xml", level=2)
+    assert said.urls == {"http://example.com/res1": "1357131600", "http://example.com/res2": "1357135200"}
+    changes = """<?xml version="1.0" encoding="UTF-8"?>
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
+  <rs:ln rel="up" href="http://example.com/dataset1/capabilitylist.xml"/>
+  <rs:md capability="changelist" from="2013-01-03T00:00:00Z"/>
+  <url>
+      <loc>http://example.com/res1.html</loc>
+      <lastmod>2013-01-03T11:00:00Z</lastmod>
+      <rs:md change="created" datetime="2013-01-03T11:00:00Z"/>
+  </url>
+  <url>
+      <loc>http://example.com/res2.pdf</loc>
+      <lastmod>2013-01-03T13:00:00Z</lastmod>
+      <rs:md change="updated" datetime="2013-01-03T13:00:00Z"/>
+  </url>
+  <url><loc>http://example.com/res3.tiff</loc><rs:md change="deleted" datetime="2013-01-03T18:00:00Z"/></url>
+  <url>
+      <loc>http://example.com/res2.pdf</loc>
+      <lastmod>2013-01-03T21:00:00Z</lastmod>
+      <rs:md change="updated" datetime="2013-01-03T21:00:00Z"/>
+  </url>
+</urlset>"""
+    said = worked(changes, url="http://example.com/dataset1/changelist.xml", level=2)
+    assert said.urls == {
+        "http://example.com/res1.html": "1357210800@1357210800",
+        "http://example.com/res2.pdf": "1357246800@1357246800",
+        "http://example.com/res3.tiff": "deleted@1357236000",
+    }
+    assert all(each["sitemap"]["changes"] for each in said.stored[:-1])
+    assert said.stored[-1] == {"sitemap": {"kind": "changelist", "urls": 3, "left_out": 0}}
+    again = worked(changes, said.data, level=2, url="http://example.com/dataset1/changelist.xml")
+    assert again.urls == {}, "nothing is new"
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        (resync("changelist", "<url><loc>http://h.example/x</loc></url>"), "no change, or no time"),
+        (resync("changelist", changed("x", "moved", "2026-01-01")), "no change, or no time"),
+        (resync("changelist", changed("x", "deleted", "")), "no change, or no time"),
+        (resync("resourcedump", capable("x", "resourcedump")), "'resourcedump' is not read"),
+        (resync("description", capable("x", "resourcedump")), "lists no sitemap of its site"),
+        (resync("capabilitylist"), "lists no sitemap of its site"),
+    ],
+)
+def test_what_of_resourcesync_is_refused(document: str, why: str) -> None:
+    with pytest.raises(FeedFault, match=why):
+        worked(document)
+
+
+def test_changes_at_other_hosts_are_left_out() -> None:
+    other = changed("x", "deleted", "2026-01-01").replace("h.example", "victim.example")
+    said = worked(resync("changelist", other, changed("y", "deleted", "2026-01-01")))
+    assert said.urls == {"http://h.example/y": "deleted@1767225600"} and "1 of 2 URLs are left out" in said.logs[0]

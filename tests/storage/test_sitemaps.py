@@ -12,16 +12,17 @@ from twisted.internet.defer import Deferred
 
 from lcc.domain.keys import url_key
 from lcc.domain.task_rules import TaskRules
+from lcc.feeds.faults import FeedFault
 from lcc.feeds.sitemap_worker import read_sitemap
 from lcc.model.polled import PolledContent
-from lcc.model.sitemaps import INDEX_OPTION, index_of
+from lcc.model.sitemaps import INDEX_OPTION, level_of
 from lcc.model.tasks import Effects, JobSpec, JobState, StartedJob
 from lcc.storage.tasks.orders import SITEMAP_CONFIRM, TASK_REMOVE
 from lcc.storage.tasks.polls import Asked, Found, Poll
 from lcc.storage.tasks.sitemaps import Gone, documents_of, gone_of
 from lcc.workers.api import Job
 from tests.support.databases import result_of
-from tests.support.sitemaps import Said, pages, urlset
+from tests.support.sitemaps import Said, capable, changed, pages, resync, urlset
 from tests.support.tasks import NOW, Tasks, task_database
 
 URL = "http://h.example/sitemap.xml"
@@ -63,7 +64,7 @@ class Sitemaps(Tasks):
         job = self.begin(task)
         said = Said()
         args = self.task(task).spec.args
-        read_sitemap(cast(Job, said), io.BytesIO(document.encode()), args[0], job.data, bool(index_of(args)))
+        read_sitemap(cast(Job, said), io.BytesIO(document.encode()), args[0], job.data, level_of(args))
         items = tuple(json.dumps(each) for each in said.stored)
         self.told()
         self.end(job, now=self.now, effects=Effects(items=items, data=said.data))
@@ -230,3 +231,90 @@ def test_a_job_that_stores_something_else(tasks: Sitemaps) -> None:
     job = tasks.begin(tasks.sitemap())
     tasks.end(job, now=tasks.now, effects=Effects(items=('{"item": {"id": "x"}}',)))
     assert "'sitemap' only" in tasks.job(job.id).message
+
+
+# ResourceSync.
+
+
+def published(tasks: Sitemaps) -> tuple[int, int, int]:
+    """A source: its task, those of its resource list and its change list."""
+    top = tasks.sitemap("http://h.example/.well-known/resourcesync")
+    assert tasks.read(top, resync("description", capable("caps", "capabilitylist"))) == []
+    [caps] = tasks.documents(top)
+    lists = (capable("list", "resourcelist"), capable("changes", "changelist"), capable("dump", "resourcedump"))
+    assert tasks.read(caps, resync("capabilitylist", *lists)) == []
+    _, resources, changes = tasks.documents(top)
+    return top, resources, changes
+
+
+def test_a_source_of_resourcesync(tasks: Sitemaps) -> None:
+    top, resources, changes = published(tasks)
+    listed = urlset(*pages(1, 2, 3), lastmod="2026-01-01")
+    assert tasks.read(resources, listed) == new(1, 2, 3, time="1767225600")
+    said = [
+        changed(1, "updated", "2026-01-02T00:00:00Z"),
+        changed(2, "deleted", "2026-01-02T00:00:01Z"),
+        changed(4, "created", "2026-01-02T00:00:02Z", lastmod="2026-01-01"),
+        changed(5, "created", "2026-01-02T00:00:02Z"),
+        changed(5, "deleted", "2026-01-02T00:00:03Z"),
+    ]
+    stamps = [("update", *pages(1), "1767312000"), ("update", *pages(4), "1767225600")]
+    assert tasks.read(changes, resync("changelist", *said)) == stamps
+    assert sorted(tasks.retracted()) == pages(2, 5), "at once, though the resource list has them still"
+    assert tasks.read(changes, resync("changelist", *said)) == [] == tasks.retracted()
+    # What is named no longer stays; what is deleted once more, or comes back, is news.
+    said = [changed(2, "created", "2026-01-03T00:00:00Z"), changed(5, "deleted", "2026-01-03T00:00:00Z")]
+    assert tasks.read(changes, resync("changelist", *said)) == [("update", *pages(2), "1767398400")]
+    assert tasks.retracted() == pages(5)
+    assert tasks.read(changes, resync("changelist")) == [] == tasks.retracted()
+    # The resource list follows.
+    assert tasks.read(resources, urlset(*pages(1, 2, 4), lastmod="2026-01-01")) == new(4, time="1767225600")
+    tasks.order(TASK_REMOVE, top)
+    assert sorted(tasks.retracted()) == pages(1, 2, 3, 4)
+
+
+def test_change_lists_that_disagree(tasks: Sitemaps) -> None:
+    """Parts of a change list are read in any order: what one says is there is not deleted by another."""
+    top = tasks.sitemap("http://h.example/changes")
+    parts = [f"<sitemap><loc>{url}</loc></sitemap>" for url in pages("new", "old")]
+    assert tasks.read(top, resync("changelist", *parts, root="sitemapindex")) == []
+    later, earlier = tasks.documents(top)
+    tasks.read(later, resync("changelist", changed(1, "created", "2026-01-03")))
+    tasks.read(
+        earlier, resync("changelist", changed(1, "deleted", "2026-01-02"), changed(2, "deleted", "2026-01-02"))
+    )
+    assert tasks.retracted() == pages(2)
+    # A part that goes has said nothing against what it names.
+    assert tasks.read(top, resync("changelist", parts[1], root="sitemapindex")) == []
+    assert tasks.documents(top) == [earlier] and tasks.retracted() == []
+
+
+def test_too_many_deletions_of_a_change_list_are_held(tasks: Sitemaps) -> None:
+    top, resources, changes = published(tasks)
+    tasks.read(resources, urlset(*pages(*range(300))))
+    tasks.read(changes, resync("changelist", *[changed(number, "deleted", "2026-01-02") for number in range(290)]))
+    assert tasks.retracted() == [] and tasks.gone(top).held
+    tasks.order(SITEMAP_CONFIRM, top)
+    assert len(tasks.retracted()) == 290
+
+
+def test_documents_list_only_what_is_below_them(tasks: Sitemaps) -> None:
+    top = tasks.sitemap("http://h.example/.well-known/resourcesync")
+    tasks.read(top, resync("description", capable("caps", "capabilitylist")))
+    [caps] = tasks.documents(top)
+    again = resync("capabilitylist", capable("caps2", "capabilitylist"))
+    tasks.read(caps, again)
+    inner = tasks.documents(top)[1]
+    with pytest.raises(FeedFault, match="may be no capability list itself"):
+        tasks.read(inner, again)
+
+
+def test_a_capability_list_that_goes_takes_its_lists_along(tasks: Sitemaps) -> None:
+    top, resources, changes = published(tasks)
+    tasks.read(resources, urlset(*pages(1)))
+    tasks.read(changes, resync("changelist", changed(2, "created", "2026-01-02")))
+    tasks.read(top, resync("description", capable("other", "capabilitylist")))
+    assert tasks.documents(top) == [max(resources, changes) + 1]
+    tasks.read(tasks.documents(top)[0], resync("capabilitylist", capable("l", "resourcelist")))
+    tasks.read(tasks.documents(top)[1], urlset(*pages(9)))
+    assert tasks.retracted() == pages(1)

@@ -43,10 +43,10 @@ class Said:
         return found
 
 
-def worked(data: bytes | str, before: str = "", listed: bool = False, url: str = URL) -> Said:
+def worked(data: bytes | str, before: str = "", level: int = 0, url: str = URL) -> Said:
     said = Said()
     content = data.encode() if isinstance(data, str) else data
-    read_sitemap(cast(Job, said), io.BytesIO(content), url, before, listed)
+    read_sitemap(cast(Job, said), io.BytesIO(content), url, before, level)
     return said
 
 
@@ -54,6 +54,26 @@ def urlset(*urls: str, lastmod: str = "") -> str:
     time = f"<lastmod>{lastmod}</lastmod>" if lastmod else ""
     inner = "".join(f"<url><loc>{url}</loc>{time}</url>" for url in urls)
     return f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{inner}</urlset>'
+
+
+RS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/"'
+
+
+def resync(capability: str, *entries: str, root: str = "urlset") -> str:
+    """A document of ResourceSync."""
+    head = f'<rs:ln rel="up" href="http://h.example/x"/><rs:md capability="{capability}"/>'
+    return f"<{root} {RS}>{head}{''.join(entries)}</{root}>"
+
+
+def capable(name: object, capability: str) -> str:
+    """An entry of a source description or a capability list."""
+    return f'<url><loc>http://h.example/{name}</loc><rs:md capability="{capability}"/></url>'
+
+
+def changed(name: object, change: str, time: str, lastmod: str = "") -> str:
+    """An entry of a change list."""
+    mod = f"<lastmod>{lastmod}</lastmod>" if lastmod else ""
+    return f'<url><loc>http://h.example/{name}</loc>{mod}<rs:md change="{change}" datetime="{time}"/></url>'
 
 
 def pages(*names: object) -> list[str]:

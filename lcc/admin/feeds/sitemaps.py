@@ -106,13 +106,24 @@ def add_command(
     if (url is None) == (site is None):
         raise click.UsageError("give one of URL and --site URL")
     urls = [feed_url(url)] if url is not None else _named_by_robots(admin, feed_url(site or ""), allow_private)
+    add_sitemaps(admin, urls, every, allow_private, as_json, several=url is None)
+
+
+def add_sitemaps(
+    admin: Admin, urls: list[str], every: int, allow_private: bool, as_json: bool, several: bool = False
+) -> None:
+    """Have these documents polled, and print their ids.
+
+    :param several: one that is there already is none of the user's mistakes.
+    :raises Failed: one is.
+    """
     if allow_private:
         allow_private_site(admin, urls[0])
     options = (PRIVATE_OPTION,) if allow_private else ()
     with tasks_database(admin) as database:
         for each in urls:
             there = database.interact(feed_named, each, SITEMAP)
-            if there and url is not None:
+            if there and not several:
                 raise Failed(f"{each} is sitemap {there} already", f"lcc-admin sitemap show {shell_word(there)}")
             if there:
                 click.echo(clean(f"{each} is sitemap {there} already"), err=True)

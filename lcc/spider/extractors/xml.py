@@ -115,7 +115,7 @@ def _sitemap(data: bytes, rel: str, found: Found) -> None:
     reader = SitemapReader("utf-8", recover=True)
     try:
         for start in range(0, len(data), PIECE_BYTES):
-            for loc, _, links in reader.feed(data[start : start + PIECE_BYTES]):
+            for loc, _, links, _ in reader.feed(data[start : start + PIECE_BYTES]):
                 if loc:
                     found.link(loc, "", rel, "sitemap")
                 for href, said in links:

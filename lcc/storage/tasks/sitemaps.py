@@ -7,6 +7,9 @@ set.
 
 An index makes a task of each document that it lists; one that it lists no longer is removed, and with it goes what it
 has listed.
+
+A change list of ResourceSync says itself what was deleted.  That waits for nothing, and stays only if another change
+list says otherwise; what a change list names no longer stays as it is.
 """
 
 from __future__ import annotations
@@ -19,7 +22,10 @@ import attrs
 
 from lcc.interfaces import ITaskRules
 from lcc.model.sitemaps import (
+    CHILDREN_MAX,
+    DELETED,
     INDEX_OPTION,
+    LEVEL_OPTION,
     SITE_URLS_MAX,
     bucket_text,
     index_of,
@@ -34,6 +40,8 @@ from lcc.storage.tasks.rows import TASKS, task_of
 from lcc.storage.tasks.write import TaskWrite
 
 SITEMAP = "sitemap"
+_CHANGES = "changelist"
+_RANKS = {"description": 1, "capabilitylist": 2, "sitemapindex": 3}
 _SITEMAPS = (
     *("task", "site", "kind", "urls", "gone", "held", "left_out", "pid", "connorder", "read_time", "gone_time"),
     "confirmed",
@@ -59,15 +67,19 @@ def store_sitemap(
     if not _begin(txn, task, asking):
         return ()
     notices, gone = _store_buckets(txn, task.id, read.buckets)
+    if read.changes:
+        changed, more = _store_changes(txn, task.id, read.changes)
+        notices, gone = notices + changed, gone + more
     sql = "UPDATE sitemaps SET gone = gone + ?, pid = ?, connorder = ?, read_time = ? WHERE task = ?"
     txn.execute(sql, [gone, asking.pid, asking.order, write.now, task.id])
     if read.kind:
         sql = "UPDATE sitemaps SET kind = ?, urls = ?, left_out = ? WHERE task = ?"
-        txn.execute(sql, [read.kind, read.urls if not read.children else 0, read.left_out, task.id])
-        if read.kind == "sitemapindex":
+        count = 0 if read.children or read.kind == _CHANGES else read.urls
+        txn.execute(sql, [read.kind, count, read.left_out, task.id])
+        if read.kind in _RANKS:
             # What it was before, when it was no index, it lists no longer.
             _drop_all(write, task.id)
-        _set_children(write, rules, task, read.children)
+        _set_children(write, rules, task, read.kind, read.children)
         sql = "UPDATE sitemaps SET gone_time = ? WHERE task = ? AND gone > 0 AND gone_time = 0"
         txn.execute(sql, [write.now, task.id])
         _check_site(txn, task)
@@ -95,8 +107,13 @@ def _insert(txn: Txn, task: int, site: int, asking: Asking = NOBODY) -> None:
     txn.insert("sitemaps", _SITEMAPS, [(task, site, "", 0, 0, 0, 0, asking.pid, asking.order, 0, 0, 0)])
 
 
+def _site_of(txn: Txn, task: int) -> int:
+    """The task that an operator has made."""
+    return int(txn.value("SELECT site FROM sitemaps WHERE task = ?", [task], task))
+
+
 def _check_site(txn: Txn, task: Task) -> None:
-    site = index_of(task.spec.args) or task.id
+    site = _site_of(txn, task.id)
     urls = int(txn.value("SELECT SUM(urls) FROM sitemaps WHERE site = ?", [site]) or 0)
     if urls > SITE_URLS_MAX:
         raise ValueError(f"the documents of sitemap {site} list {urls:,} URLs: {SITE_URLS_MAX:,} are allowed")
@@ -104,6 +121,11 @@ def _check_site(txn: Txn, task: Task) -> None:
 
 def _read(data: bytes | None) -> dict[str, str]:
     return read_bucket(zlib.decompress(data).decode()) if data else {}
+
+
+def _there(data: bytes | None) -> dict[str, str]:
+    """What a bucket lists, without what it says was deleted."""
+    return {url: time for url, time in _read(data).items() if not time.startswith(DELETED)}
 
 
 def _pack(urls: Mapping[str, str]) -> bytes:
@@ -132,13 +154,44 @@ def _store_buckets(txn: Txn, task: int, buckets: Mapping[int, str]) -> tuple[tup
     return tuple(notices), more
 
 
-def _drop_all(write: TaskWrite, task: int) -> None:
-    """A document lists nothing any longer."""
+def _store_changes(txn: Txn, task: int, buckets: Mapping[int, str]) -> tuple[tuple[JobNotice, ...], int]:
+    """The same of a change list."""
+    sql = "SELECT bucket, listed, gone FROM sitemapurls WHERE task = ? AND bucket IN ({in})"
+    before = {row[0]: (_read(row[1]), _read(row[2])) for row in txn.query_in(sql, sorted(buckets), [task])}
+    notices: list[JobNotice] = []
+    rows = []
+    more = 0
+    for number, text in sorted(buckets.items()):
+        now = read_bucket(text)
+        known, was_gone = before.get(number, ({}, {}))
+        gone = dict(was_gone)
+        for url, said in now.items():
+            if known.get(url) == said:
+                continue
+            time = said.partition("@")[0]
+            if time == DELETED:
+                gone[url] = ""
+            else:
+                gone.pop(url, None)
+                notices.append(JobNotice(url, "listed", mtime=time if time.isdigit() else ""))
+        more += len(gone) - len(was_gone)
+        rows.append((task, number, _pack(now), _pack(gone)))
+    txn.upsert("sitemapurls", _URLS, rows, ["task", "bucket"], ["listed", "gone"])
+    return tuple(notices), more
+
+
+def _drop_all(write: TaskWrite, task: int, also_changes: bool = True) -> None:
+    """A document lists nothing any longer.
+
+    :param also_changes: also if it is a change list, which has only said what became of it.
+    """
     txn = write.txn
     gone_now = 0
     rows = []
+    if not also_changes and txn.value("SELECT kind FROM sitemaps WHERE task = ?", [task]) == _CHANGES:
+        return
     for number, listed, was_gone in txn.query("SELECT bucket, listed, gone FROM sitemapurls WHERE task = ?", [task]):
-        gone = {**_read(was_gone), **_read(listed)}
+        gone = {**_read(was_gone), **_there(listed)}
         gone_now += len(gone)
         rows.append((task, number, b"", _pack(gone)))
     txn.upsert("sitemapurls", _URLS, rows, ["task", "bucket"], ["listed", "gone"])
@@ -147,25 +200,41 @@ def _drop_all(write: TaskWrite, task: int) -> None:
 
 
 def documents_of(txn: Txn, index: int) -> list[Task]:
-    """The tasks of the documents that an index lists."""
+    """The tasks of the documents that an index lists, and that these list."""
     sql = f"{TASKS.select} WHERE id IN (SELECT task FROM sitemaps WHERE site = ? AND task <> site) ORDER BY id"
     return [task_of(row) for row in txn.query(sql, [index])]
 
 
-def _remove_document(write: TaskWrite, number: int) -> None:
+def _remove_document(write: TaskWrite, number: int, also_changes: bool = True) -> None:
     """A document is no more: what it has listed is gone."""
-    _drop_all(write, number)
+    _drop_all(write, number, also_changes)
     write.txn.execute("DELETE FROM tasks WHERE id = ?", [number])
     write.txn.execute("DELETE FROM sitemaps WHERE task = ? AND gone = 0", [number])
+    if write.txn.one("SELECT 1 FROM sitemaps WHERE task = ?", [number]) is None:
+        write.txn.execute("DELETE FROM sitemapurls WHERE task = ?", [number])
 
 
-def _set_children(write: TaskWrite, rules: ITaskRules, index: Task, urls: Sequence[str]) -> None:
-    there = {task.spec.args[0]: task.id for task in documents_of(write.txn, index.id)}
+def _remove_listed(write: TaskWrite, documents: Sequence[Task], number: int) -> None:
+    """A document is listed no longer; so are those that it lists."""
+    for task in documents:
+        if index_of(task.spec.args) == number:
+            _remove_listed(write, documents, task.id)
+    _remove_document(write, number, also_changes=False)
+
+
+def _set_children(write: TaskWrite, rules: ITaskRules, index: Task, kind: str, urls: Sequence[str]) -> None:
+    site = _site_of(write.txn, index.id)
+    documents = documents_of(write.txn, site)
+    there = {task.spec.args[0]: task.id for task in documents if index_of(task.spec.args) == index.id}
     listed = set(urls)
     for url, number in there.items():
         if url not in listed:
-            _remove_document(write, number)
+            _remove_listed(write, documents, number)
+    if len(documents) - len(there) + len(listed) > CHILDREN_MAX:
+        raise ValueError(f"sitemap {site} has more than {CHILDREN_MAX:,} documents")
     options = tuple(word for word in index.spec.args[1:] if word.startswith("--allow"))
+    if kind in ("description", "capabilitylist"):
+        options += (LEVEL_OPTION, str(_RANKS[kind]))
     for url in urls:
         if url in there:
             continue
@@ -173,7 +242,7 @@ def _set_children(write: TaskWrite, rules: ITaskRules, index: Task, urls: Sequen
         spec = JobSpec(SITEMAP, args=(url, INDEX_OPTION, str(index.id), *options))
         bounds = index.least_seconds, index.most_seconds
         insert_task(write, rules, Task(number, spec, index.when, TaskState.ACTIVE, index.auto, *bounds))
-        _insert(write.txn, number, index.id)
+        _insert(write.txn, number, site)
 
 
 def remove_sitemap(write: TaskWrite, number: int) -> None:
@@ -251,11 +320,15 @@ class Gone:
 def gone_of(txn: Txn, rules: ITaskRules, site: int) -> Gone:
     """How it is with a sitemap."""
     urls = int(txn.value("SELECT SUM(urls) FROM sitemaps WHERE site = ?", [site]) or 0)
-    sql = "SELECT SUM(gone), MIN(gone_time), MIN(confirmed) FROM sitemaps WHERE site = ? AND gone_time > 0"
-    gone, since, confirmed = txn.query(sql, [site])[0]
+    # What a change list says was deleted is among what the resource list has listed.
+    sql = (
+        "SELECT SUM(gone), SUM(CASE WHEN kind = ? THEN 0 ELSE gone END), MIN(gone_time), MIN(confirmed) FROM sitemaps"
+        " WHERE site = ? AND gone_time > 0"
+    )
+    gone, unlisted, since, confirmed = txn.query(sql, [_CHANGES, site])[0]
     if not gone:
         return Gone(urls)
-    held = not confirmed and rules.is_mass_deletion(int(gone), urls + int(gone))
+    held = not confirmed and rules.is_mass_deletion(int(gone), urls + int(unlisted))
     return Gone(urls, int(gone), held, _waits(txn, site, since))
 
 
@@ -274,24 +347,24 @@ def retract_gone(write: TaskWrite, rules: ITaskRules) -> int:
         found = gone_of(write.txn, rules, site)
         held = "gone" if found.held else "0"
         write.txn.execute(f"UPDATE sitemaps SET held = {held} WHERE site = ? AND held <> {held}", [site])
-        if found.held or found.waits:
+        if found.held:
             continue
-        sql = "SELECT task, pid, connorder, gone_time FROM sitemaps WHERE site = ? AND gone_time > 0 ORDER BY task"
-        for task, pid, order, since in write.txn.query(sql, [site]):
-            if _waits(write.txn, site, since):
+        sql = "SELECT task, pid, connorder, gone_time, kind FROM sitemaps WHERE site = ? AND gone_time > 0"
+        for task, pid, order, since, kind in write.txn.query(f"{sql} ORDER BY task", [site]):
+            if kind != _CHANGES and _waits(write.txn, site, since):
                 continue
-            count += _retract(write, task, Asking(pid, order), _RETRACTED_AT_ONCE - count)
+            count += _retract(write, task, kind, Asking(pid, order), _RETRACTED_AT_ONCE - count)
             if count >= _RETRACTED_AT_ONCE:
                 return count
     return count
 
 
-def _retract(write: TaskWrite, task: int, asking: Asking, limit: int) -> int:
+def _retract(write: TaskWrite, task: int, kind: str, asking: Asking, limit: int) -> int:
     """Retract what has gone from a document, about as much as this."""
     txn = write.txn
-    others = [
-        row[0] for row in txn.query("SELECT task FROM sitemaps WHERE pid = ? AND task <> ?", [asking.pid, task])
-    ]
+    rows = txn.query("SELECT task, kind FROM sitemaps WHERE pid = ? AND task <> ?", [asking.pid, task])
+    # A resource list is older than the change list that says what was deleted.
+    others = [number for number, other in rows if kind != _CHANGES or other == _CHANGES]
     count = 0
     for number, data in txn.query("SELECT bucket, gone FROM sitemapurls WHERE task = ?", [task]):
         gone = _read(data)
@@ -302,7 +375,7 @@ def _retract(write: TaskWrite, task: int, asking: Asking, limit: int) -> int:
         sql = "SELECT listed FROM sitemapurls WHERE bucket = ? AND task IN ({in})"
         still: set[str] = set()
         for (listed,) in txn.query_in(sql, others, [number]):
-            still |= _read(listed).keys() & gone.keys()
+            still |= _there(listed).keys() & gone.keys()
         add_notices(write, [JobNotice(url, "listed", "retract") for url in gone if url not in still], asking, 0)
         values = [b"", task, number]
         txn.execute("UPDATE sitemapurls SET gone = ? WHERE task = ? AND bucket = ?", values)
