@@ -66,7 +66,7 @@ def bare(data: bytes) -> None:
 def worked(data: bytes, before: str = "") -> Said:
     """What the worker does."""
     said = Said()
-    read_sitemap(cast(Job, said), io.BytesIO(data), URL, before, False)
+    read_sitemap(cast(Job, said), io.BytesIO(data), URL, before, 0)
     return said
 
 

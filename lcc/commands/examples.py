@@ -187,7 +187,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lcc-admin sitemap remove": (
         ("lcc-admin sitemap remove http://www.example.org/sitemap.xml", "what nobody else names is deleted"),
     ),
-    "lcc-admin resync": (("lcc-admin resync add http://www.example.org/", "what this site publishes"),),
+    "lcc-admin resync": (("lcc-admin resync add http://data.example.org/", "what this site publishes"),),
     "lcc-admin resync add": (
         ("lcc-admin resync add http://www.example.org/ --every 3600", "read its lists once an hour"),
         ("lcc-admin resync add http://www.example.org/capabilitylist.xml", "one of several that a site has"),
