@@ -10,8 +10,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from twisted.internet.defer import fail, succeed
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.python.failure import Failure
 
+from lcc.domain.keys import url_key
 from lcc.domain.spider.rules import START_CASH
 from lcc.errors import StoreUnavailable
 from lcc.model.crawls import UrlOrder
@@ -206,6 +208,27 @@ def test_others_see_what_a_spider_waits_for(worlds: Worlds) -> None:
     [seen] = world.database.now(spiders)
     assert seen.trouble == "paused at its console: it tells nothing"
     assert seen.seen_time > world.now() - 30
+
+
+def test_a_page_that_comes_two_ways_at_once_is_kept_once(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lcc.roles.spider.follower._CAUGHT_UP_SECONDS", 0)
+    one = ROOTS[0]
+    world = worlds({one: b"<a href=/late>x</a>"})
+    spider = world.start()
+    world.add("all", one, restrict_to=SCOPE)
+    world.advance(3)
+    world.lcc.forget()
+    pid = world.lcc.providers[one]
+    world.lcc.put(pid, f"{one}late", b"<a href=/more>x</a>")
+    # The cache is asked what became of it while the change is on its way.
+    assert spider.follower.is_caught_up
+    spider.follower.note_unread([url_key(pid, f"{one}late", "").hex()])
+    reading = Deferred.fromCoroutine(spider.follower.read_unread())
+    world.clock.pump([0] * 20)
+    assert reading.called and not isinstance(reading.result, Failure)
+    kept = [page.row.curl for page, _ in world.kept.pages]
+    assert kept == [one, f"{one}late"]
+    assert world.status("all").counts["pages"] == 2
 
 
 def test_redirects_to_other_hosts_are_followed_as_links(worlds: Worlds) -> None:

@@ -245,9 +245,10 @@ class Follower:
         tokens: Mapping[int, str],
         places: Mapping[str, str],
     ) -> None:
-        links = await extracted
+        all_links = await extracted
         await self.lock.acquire()
         try:
+            chosen, links = self._reading.without_read(chosen, all_links)
             kept = await self._keeper.keep(list(zip(chosen.pages, links, strict=True))) if chosen.pages else {}
             batch = await self._reading.batch(chosen, links, tokens, places, kept)
             now = int(self._now())
@@ -255,6 +256,7 @@ class Follower:
                 await self._frontier.answer(chosen.gone, [], now)
             if batch.pages or chosen.pages or tokens or places:
                 await self._frontier.commit(batch, now)
+            self._reading.note_read(chosen)
         except BaseException:
             self._keeper.begin_again()
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -31,6 +31,8 @@ from lcc.spider.filters.traps import copies_key, trap_keys
 VISITED = "visited"
 """What counts the links to URLs that the frontier has: none of them is told again."""
 _CACHED = "cached"
+_READ_MAX = 10_000
+"""More than there can be between the choice of a page and its commit."""
 
 
 class _Mine(NamedTuple):
@@ -77,6 +79,8 @@ class Reading:
         self._frontier = frontier
         self._sites = sites
         self._counters = counters
+        self._read: OrderedDict[tuple[int, bytes], int] = OrderedDict()
+        """Crawl and key of pages that were committed lately -> the change."""
 
     async def choose(self, crawls: Iterable[CrawlRules], pages: Sequence[Page]) -> Chosen:
         """The pages of crawls that are new, or have changed since they were read.
@@ -104,6 +108,31 @@ class Reading:
             if mine:
                 chosen.crawls.append((rules, mine))
         return chosen
+
+    def note_read(self, chosen: Chosen) -> None:
+        """Pages are committed."""
+        for rules, mine in chosen.crawls:
+            for each in mine:
+                self._read[rules.crawl.id, each.url.key] = chosen.pages[each.at].row.change
+        while len(self._read) > _READ_MAX:
+            self._read.popitem(last=False)
+
+    def without_read(self, chosen: Chosen, links: Sequence[PageLinks]) -> tuple[Chosen, Sequence[PageLinks]]:
+        """Those of them that were not committed since they were chosen: a page may come with the changes, and on its
+        own, at the same time."""
+
+        def is_new(rules: CrawlRules, each: _Mine) -> bool:
+            return self._read.get((rules.crawl.id, each.url.key), 0) < chosen.pages[each.at].row.change
+
+        left = [(rules, [each for each in mine if is_new(rules, each)]) for rules, mine in chosen.crawls]
+        wanted = sorted({each.at for _, mine in left for each in mine})
+        if len(wanted) == len(chosen.pages) and sum(len(mine) for _, mine in left) == sum(
+            len(mine) for _, mine in chosen.crawls
+        ):
+            return chosen, links
+        places = {at: place for place, at in enumerate(wanted)}
+        crawls = [(rules, [each._replace(at=places[each.at]) for each in mine]) for rules, mine in left if mine]
+        return Chosen([chosen.pages[at] for at in wanted], crawls, chosen.gone), [links[at] for at in wanted]
 
     async def batch(
         self,
