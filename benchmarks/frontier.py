@@ -26,13 +26,25 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from lcc.config import DatabaseConfig
 from lcc.domain.spider.keys import found_url, host_key
 from lcc.domain.spider.rules import FrontierRules
-from lcc.model.crawls import BUCKETS, Crawl, CrawlSettings, CrawlState, FrontierBatch, HostRef, ReadPage, UrlOrder
+from lcc.model.crawls import (
+    BUCKETS,
+    Crawl,
+    CrawlSettings,
+    CrawlState,
+    FrontierBatch,
+    HostRef,
+    HostRow,
+    ReadPage,
+    UrlOrder,
+    UrlRow,
+    UrlState,
+)
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import MAIN, SPIDER
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.claims import claim_run, take_buckets
 from lcc.storage.spider.commit import commit_batch
-from lcc.storage.spider.rows import CRAWLS, HOSTS, URLS, Host, Url, crawl_values
+from lcc.storage.spider.rows import CRAWLS, HOSTS, URLS, crawl_values, host_values, url_values
 from lcc.storage.spider.telling import ready_hosts, tell
 from lcc.storage.spider.write import FrontierWrite
 from lcc.testing.mariadb import PrivateMariaDb
@@ -80,18 +92,21 @@ class Frontier:
             self._database.write(self._fill, web, hosts[start : start + 1000], urls)
 
     def _fill(self, txn: Txn, web: Web, hosts: Sequence[int], urls: int) -> None:
-        rows: list[Url] = []
+        rows: list[UrlRow] = []
         for host in hosts:
             found = sorted(web.url(number) for number in range(host, urls, web.hosts))
             root, count = found[0].root, len(found)
             _, domain, bucket = self._rules.host_place(root)
             key = host_key(root)
             place = (domain, bucket, 1, 0, count, count, 0, 0, 0, 0, 0, 0, None, NOW, None)
-            HOSTS.insert(txn, [Host(1, key, root, *place).values()])
+            HOSTS.insert(txn, [host_values(HostRow(1, key, root, *place))])
             rows += [
-                Url(1, url.key, key, url.path, 0, 2, 2, 1, found[0].key, 0, 0, 0, b"", 0, 0, 0, 0, 0) for url in found
+                UrlRow(
+                    1, url.key, key, url.path, UrlState.WAITING, 2, 2, 1, found[0].key, 0, 0, 0, b"", 0, 0, 0, 0, 0
+                )
+                for url in found
             ]
-        URLS.insert(txn, [row.values() for row in rows])
+        URLS.insert(txn, [url_values(row) for row in rows])
 
     def write(self, function: Any, *args: Any) -> Any:
         self._writes += 1

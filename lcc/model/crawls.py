@@ -222,9 +222,12 @@ class FrontierBatch:
     caught_up: Sequence[int] = ()
 
 
-class KnownUrl(NamedTuple):
-    """A row of the frontier.
+@attrs.define
+class UrlRow:
+    """A row of the frontier: a URL.
 
+    :ivar host: key of the host that it is fetched from.
+    :ivar path: what follows the root of that.
     :ivar rank: ``WAITING``: lowest first; ``TOLD``: when; else when it is looked at again (:data:`NEVER`).
     :ivar parent: key of the page that it was found on first; empty: a start.
     :ivar cash, history: importance (OPIC): not handed on yet; in the window of history.
@@ -238,7 +241,7 @@ class KnownUrl(NamedTuple):
 
     crawl: int
     key: bytes
-    root: str
+    host: bytes
     path: str
     state: UrlState
     rank: int
@@ -254,6 +257,16 @@ class KnownUrl(NamedTuple):
     code: int
     failures: int
     told_set: int
+
+
+@attrs.define
+class KnownUrl(UrlRow):
+    """A URL of the frontier.
+
+    :ivar root: of its host.
+    """
+
+    root: str
 
     @property
     def furl(self) -> str:
@@ -333,33 +346,49 @@ class UrlAnswer(NamedTuple):
     respelled: str | None = None
 
 
-class HostRow(NamedTuple):
-    """A host of a crawl, as people see it.
+@attrs.define
+class HostRow:
+    """A row of the frontier: a host of a crawl.
 
-    :ivar host: lower case, with the port if that is not the default.
     :ivar domain: its registered domain.
     :ivar known, waiting, told, cached: URLs.
     :ivar failures: of the host, in a row.
     :ivar parked_time: until when nothing of it is told; 0: it is not parked.
     :ivar parkings: how often it was parked in a row.
     :ivar code: of its last failure; 0: none.
+    :ivar due_time: when the first of its URLs is looked at again; None: never.
+    :ivar ready_time: from when on URLs of it can be told; None: there are none, or no room.
+    :ivar ask_time: when it is asked what became of those that were told; None: there are none.
     """
 
     crawl: int
+    key: bytes
     root: str
-    host: str
     domain: str
     bucket: int
     pid: int
     excluded: bool
-    known: int
-    waiting: int
-    told: int
-    cached: int
-    failures: int
-    parked_time: int
-    parkings: int
-    code: int
+    known: int = 0
+    waiting: int = 0
+    told: int = 0
+    cached: int = 0
+    failures: int = 0
+    parked_time: int = 0
+    parkings: int = 0
+    code: int = 0
+    due_time: int | None = None
+    ready_time: int | None = None
+    ask_time: int | None = None
+
+    @property
+    def host(self) -> str:
+        """Lower case, with the port if that is not the default."""
+        return self.root.partition("://")[2].rstrip("/")
+
+    def will_be_due(self, when: int) -> None:
+        """One of its URLs is to be looked at again then."""
+        if self.due_time is None or when < self.due_time:
+            self.due_time = when
 
 
 @attrs.frozen

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lcc.model.crawls import NEVER, UrlState
-from lcc.storage.spider.rows import Host
+from lcc.model.crawls import NEVER, HostRow, UrlState
 from lcc.storage.spider.telling import VISITED, first_due
 from lcc.storage.spider.write import FrontierWrite
 
@@ -42,7 +41,7 @@ def bound_waits(write: FrontierWrite, crawl: int, after: bytes) -> bytes | None:
     return keys[-1] if len(keys) == PAGE_HOSTS else None
 
 
-def _bound(write: FrontierWrite, host: Host, ask: int, parked: int, due: int) -> None:
+def _bound(write: FrontierWrite, host: HostRow, ask: int, parked: int, due: int) -> None:
     if host.ask_time is not None and host.ask_time > ask:
         host.ask_time = ask
         _pull_in(write, host, [UrlState.TOLD], write.now, NEVER)
@@ -52,7 +51,7 @@ def _bound(write: FrontierWrite, host: Host, ask: int, parked: int, due: int) ->
         host.due_time = first_due(write, host)
 
 
-def _pull_in(write: FrontierWrite, host: Host, states: Sequence[UrlState], to: int, upto: int) -> None:
+def _pull_in(write: FrontierWrite, host: HostRow, states: Sequence[UrlState], to: int, upto: int) -> None:
     """No URL of a host in these states is later than that."""
     those = "crawl = ? AND hostkey = ? AND state = ? AND urlrank > ? AND urlrank <= ?"
     for state in states:

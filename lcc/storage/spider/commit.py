@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
-from lcc.model.crawls import Crawl, CrawlState, FoundUrl, FrontierBatch, ReadPage, Redirect, UrlOrder, UrlState
+from lcc.model.crawls import (
+    Crawl,
+    CrawlState,
+    FoundUrl,
+    FrontierBatch,
+    HostRow,
+    ReadPage,
+    Redirect,
+    UrlOrder,
+    UrlRow,
+    UrlState,
+)
 from lcc.storage.database.transactions import Txn
-from lcc.storage.spider.rows import URLS, Host, Url
+from lcc.storage.spider.rows import URLS, url_row, url_values
 from lcc.storage.spider.stores import save_places
 from lcc.storage.spider.write import FrontierWrite
 
@@ -84,12 +95,12 @@ class _Pages:
         self._write = write
         self._crawl = crawl
         self._order = crawl.settings.order
-        self._rows: dict[bytes, Url | None] = {}
+        self._rows: dict[bytes, UrlRow | None] = {}
         """By key; None: there is none, and none was made (a limit)."""
-        self._new: list[Url] = []
-        self._visited: list[Url] = []
-        self._linked: dict[bytes, Url] = {}
-        self._hosts: dict[str, Host | None] = {}
+        self._new: list[UrlRow] = []
+        self._visited: list[UrlRow] = []
+        self._linked: dict[bytes, UrlRow] = {}
+        self._hosts: dict[str, HostRow | None] = {}
         """By root; None: no more hosts are taken."""
         self._room = crawl.settings.urls_max
         if self._room:
@@ -150,7 +161,7 @@ class _Pages:
 
     def _read(self, keys: Collection[bytes]) -> None:
         for row in self._write.txn.query_in(_ROWS, sorted(keys), [self._crawl.id]):
-            self._rows[row[1]] = Url(*row)
+            self._rows[row[1]] = url_row(row)
 
     # Pages.
 
@@ -181,13 +192,13 @@ class _Pages:
         write.count(self._crawl.id, "pages", 1)
         self._links(row, page.links, first, seconds)
 
-    def _links(self, page: Url, links: Sequence[FoundUrl], first: bool, seconds: int) -> None:
+    def _links(self, page: UrlRow, links: Sequence[FoundUrl], first: bool, seconds: int) -> None:
         """
         :param first: the page was never read before.
         :param seconds: since it was known last.
         """
         rows, depth, opic = self._rows, page.depth + 1, self._order is UrlOrder.OPIC
-        heirs: list[Url] = []
+        heirs: list[UrlRow] = []
         seen = {page.key}
         for link in links:
             key = link.key
@@ -213,7 +224,7 @@ class _Pages:
         if heirs:
             self._hand_on(page, heirs, seconds)
 
-    def _hand_on(self, page: Url, heirs: Sequence[Url], seconds: int) -> None:
+    def _hand_on(self, page: UrlRow, heirs: Sequence[UrlRow], seconds: int) -> None:
         rules = self._write.rules
         page.history = rules.history(page.history, page.cash, seconds)
         for row, share in zip(heirs, rules.shares(page.cash, len(heirs)), strict=True):
@@ -222,7 +233,7 @@ class _Pages:
                 self._closer(row, row.depth)
         page.cash = 0
 
-    def _closer(self, row: Url, depth: int) -> None:
+    def _closer(self, row: UrlRow, depth: int) -> None:
         """A row is linked to from so near, or counts for more."""
         row.depth = depth
         if row.state == UrlState.WAITING:
@@ -231,7 +242,7 @@ class _Pages:
 
     # New rows.
 
-    def _add(self, url: FoundUrl, depth: int, parent: bytes, cash: int) -> Url | None:
+    def _add(self, url: FoundUrl, depth: int, parent: bytes, cash: int) -> UrlRow | None:
         """A new row, that waits; None: a limit is reached."""
         if self._crawl.settings.urls_max and not self._room:
             self._write.drop(self._crawl.id, "urls-max", 1)
@@ -242,7 +253,7 @@ class _Pages:
         self._room -= 1
         inlinks = int(bool(parent))
         rank = self._write.rules.rank(self._order, depth, inlinks, cash)
-        row = Url(
+        row = UrlRow(
             *(self._crawl.id, url.key, host.key, url.path, UrlState.WAITING, rank, depth, inlinks, parent, cash),
             *(0, 0, b"", 0, 0, 0, 0, 0),
         )
@@ -251,7 +262,7 @@ class _Pages:
         self._new.append(row)
         return row
 
-    def _add_host(self, root: str) -> Host | None:
+    def _add_host(self, root: str) -> HostRow | None:
         write, crawl = self._write, self._crawl
         name, domain, bucket = write.rules.host_place(root)
         if domain not in self._domains:
@@ -263,12 +274,9 @@ class _Pages:
             write.drop(crawl.id, full, 1)
             self._hosts[root] = None
             return None
-        excluded = int(name in crawl.excluded)
         key = write.rules.host_key(root)
         pid = crawl.settings.pid
-        write.add_host(
-            Host(crawl.id, key, root, domain, bucket, pid, excluded, 0, 0, 0, 0, 0, 0, 0, 0, None, None, None)
-        )
+        write.add_host(HostRow(crawl.id, key, root, domain, bucket, pid, name in crawl.excluded))
         self._domains[domain] += 1
         write.count(crawl.id, "hosts", 1)
         columns = ("crawl", "domain", "hosts")
@@ -276,7 +284,7 @@ class _Pages:
         found = self._hosts[root] = write.host(crawl.id, key)
         return found
 
-    def _host_of(self, row: Url) -> Host:
+    def _host_of(self, row: UrlRow) -> HostRow:
         host = self._write.host(row.crawl, row.host)
         assert host is not None, f"a URL without host: {row.crawl} {row.key.hex()}"
         return host
@@ -285,8 +293,10 @@ class _Pages:
         txn = self._write.txn
         new = {row.key for row in self._new}
         # Two hosts that are synonyms are not locked by one spider: then the first row stays.
-        URLS.upsert(txn, [row.values() for row in sorted(self._new, key=lambda row: row.key)], ["crawl"])
+        URLS.upsert(txn, [url_values(row) for row in sorted(self._new, key=lambda row: row.key)], ["crawl"])
         visited = {row.key: row for row in self._visited if row.key not in new}
-        URLS.upsert(txn, [row.values() for _, row in sorted(visited.items())])
-        linked = [row.values() for key, row in sorted(self._linked.items()) if key not in new and key not in visited]
+        URLS.upsert(txn, [url_values(row) for _, row in sorted(visited.items())])
+        linked = [
+            url_values(row) for key, row in sorted(self._linked.items()) if key not in new and key not in visited
+        ]
         URLS.upsert(txn, linked, _LINKED)

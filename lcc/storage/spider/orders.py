@@ -177,7 +177,7 @@ def _exclude(excluded: bool) -> Callable[[FrontierWrite, SpiderOrder, Sequence[F
         for key in keys:
             row = write.host(crawl.id, key)
             if row is not None:
-                row.excluded = int(excluded)
+                row.excluded = excluded
         _save(write, crawl)
         return {"crawl": crawl.id}
 

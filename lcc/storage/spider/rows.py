@@ -3,115 +3,53 @@
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 from typing import Any
 
 import attrs
 
-from lcc.model.crawls import Crawl, CrawlSettings, CrawlState, HostRow, KnownUrl, UrlOrder, UrlState
+from lcc.model.crawls import Crawl, CrawlSettings, CrawlState, HostRow, KnownUrl, UrlOrder, UrlRow, UrlState
 from lcc.storage.database.answered_orders import write_json
 from lcc.storage.database.table import Table
 from lcc.storage.database.transactions import Txn
 
 CRAWLS = Table("spcrawl", ["id"], ("id", "name", "settings", "state", "created_time", "version"))
+
+
+def _names(row: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in attrs.fields(row))
+
+
+def _columns(row: type[Any], **renamed: str) -> tuple[str, ...]:
+    """The columns of a row type, in the order of its fields."""
+    return tuple(renamed.get(name, name) for name in _names(row))
+
+
 URLS = Table(
     "spurl",
     ["crawl", "urlkey"],
-    (
-        *("crawl", "urlkey", "hostkey", "path", "state", "urlrank", "depth", "inlinks", "parent", "cash", "history"),
-        *("change_number", "md5", "checked_time", "interval_seconds", "code", "failures", "told_set"),
-    ),
+    _columns(UrlRow, key="urlkey", host="hostkey", rank="urlrank", change="change_number"),
 )
-HOSTS = Table(
-    "sphost",
-    ["crawl", "hostkey"],
-    (
-        *("crawl", "hostkey", "root", "domain", "bucket", "pid", "excluded", "known", "waiting", "told", "cached"),
-        *("failures", "parked_time", "parkings", "code", "due_time", "ready_time", "ask_time"),
-    ),
-)
+HOSTS = Table("sphost", ["crawl", "hostkey"], _columns(HostRow, key="hostkey"))
 DROPPED = "dropped:"
 """Begins the names of the counters of filters and limits: a filter may be called as another counter is."""
 STATES = tuple(state.name.lower() for state in UrlState)
 """Names of the counters of URLs, by their state."""
 
 
-@attrs.define(slots=True, eq=False)
-class Url:
-    """A row of ``spurl`` that may be changed."""
+_STATES = tuple(UrlState)
 
-    crawl: int
-    key: bytes
-    host: bytes
-    path: str
-    state: int
-    rank: int
-    depth: int
-    inlinks: int
-    parent: bytes
-    cash: int
-    history: int
-    change: int
-    md5: bytes
-    checked_time: int
-    interval_seconds: int
-    code: int
-    failures: int
-    told_set: int
-
-    def values(self) -> tuple[Any, ...]:
-        """As :data:`URLS` has it."""
-        return (
-            *(self.crawl, self.key, self.host, self.path, int(self.state), self.rank, self.depth, self.inlinks),
-            *(self.parent, self.cash, self.history, self.change, self.md5, self.checked_time),
-            *(self.interval_seconds, self.code, self.failures, self.told_set),
-        )
+url_values = attrgetter(*("state.value" if name == "state" else name for name in _names(UrlRow)))
+"""The row of a URL, as :data:`URLS` has it."""
+host_values = attrgetter(*_names(HostRow))
+"""The row of a host, as :data:`HOSTS` has it."""
 
 
-@attrs.define(slots=True, eq=False)
-class Host:
-    """A row of ``sphost`` that may be changed."""
-
-    crawl: int
-    key: bytes
-    root: str
-    domain: str
-    bucket: int
-    pid: int
-    excluded: int
-    known: int
-    waiting: int
-    told: int
-    cached: int
-    failures: int
-    parked_time: int
-    parkings: int
-    code: int
-    due_time: int | None
-    ready_time: int | None
-    ask_time: int | None
-
-    def values(self) -> tuple[Any, ...]:
-        """As :data:`HOSTS` has it."""
-        return (
-            *(self.crawl, self.key, self.root, self.domain, self.bucket, self.pid, self.excluded, self.known),
-            *(self.waiting, self.told, self.cached, self.failures, self.parked_time, self.parkings, self.code),
-            *(self.due_time, self.ready_time, self.ask_time),
-        )
-
-    def will_be_due(self, when: int) -> None:
-        """One of its URLs is to be looked at again then."""
-        if self.due_time is None or when < self.due_time:
-            self.due_time = when
-
-
-def host_row(row: tuple[Any, ...]) -> HostRow:
-    """The host of a row of :data:`HOSTS`."""
-    host = Host(*row)
-    name = host.root.partition("://")[2].rstrip("/")
-    return HostRow(
-        *(host.crawl, host.root, name, host.domain, host.bucket, host.pid, bool(host.excluded), host.known),
-        *(host.waiting, host.told, host.cached, host.failures, host.parked_time, host.parkings, host.code),
-    )
+def url_row(row: tuple[Any, ...]) -> UrlRow:
+    """The URL of a row of :data:`URLS`."""
+    url = UrlRow(*row)
+    url.state = _STATES[url.state]
+    return url
 
 
 def known_url(root: str, row: tuple[Any, ...]) -> KnownUrl:
@@ -119,8 +57,17 @@ def known_url(root: str, row: tuple[Any, ...]) -> KnownUrl:
 
     :param root: of its host.
     """
-    crawl, key, _host, path, state, *others = row
-    return KnownUrl(crawl, bytes(key), root, path, UrlState(state), *others)
+    values: Any = (*row, root)
+    url = KnownUrl(*values)
+    url.state = _STATES[url.state]
+    return url
+
+
+def host_row(row: tuple[Any, ...]) -> HostRow:
+    """The host of a row of :data:`HOSTS`."""
+    host = HostRow(*row)
+    host.excluded = bool(host.excluded)
+    return host
 
 
 def write_settings(settings: CrawlSettings) -> dict[str, Any]:

@@ -12,15 +12,17 @@ from lcc.model.crawls import (
     Crawl,
     CrawlState,
     HostRef,
+    HostRow,
     ReadyHost,
     Telling,
     ToldUrl,
     UrlAnswer,
+    UrlRow,
     UrlState,
     Verdict,
 )
 from lcc.storage.database.transactions import Txn
-from lcc.storage.spider.rows import URLS, Host, Url
+from lcc.storage.spider.rows import URLS, url_row, url_values
 from lcc.storage.spider.write import FrontierWrite
 
 V = TypeVar("V")
@@ -60,14 +62,14 @@ def _first(
 def told_urls(txn: Txn, rules: IFrontierRules, host: HostRef, before: int, limit: int) -> list[ToldUrl]:
     """As :meth:`lcc.interfaces.IFrontier.told_urls`."""
     values = [host.crawl, rules.host_key(host.root), UrlState.TOLD.value, before - 1, limit]
-    return [_told(Url(*row)) for row in txn.query(_next_sql(txn), values)]
+    return [_told(url_row(row)) for row in txn.query(_next_sql(txn), values)]
 
 
 def _next_sql(txn: Txn) -> str:
     return f"{URLS.select} {txn.by_index('spurl_next')} {_FIRST}"
 
 
-def _told(url: Url) -> ToldUrl:
+def _told(url: UrlRow) -> ToldUrl:
     return ToldUrl(url.key, url.path, url.change > 0, url.told_set)
 
 
@@ -84,7 +86,7 @@ def watched(write: FrontierWrite, providers: Sequence[tuple[HostRef, int]]) -> N
         host.pid = pid
 
 
-def _hosts(write: FrontierWrite, given: Sequence[tuple[HostRef, V]]) -> list[tuple[Host, V]]:
+def _hosts(write: FrontierWrite, given: Sequence[tuple[HostRef, V]]) -> list[tuple[HostRow, V]]:
     """Those hosts that are known, locked."""
     keyed = [((ref.crawl, write.rules.host_key(ref.root)), value) for ref, value in given]
     write.load_hosts([at for at, _ in keyed])
@@ -114,7 +116,7 @@ def tell(write: FrontierWrite, refs: Sequence[HostRef]) -> list[Telling]:
     return told
 
 
-def _tell(write: FrontierWrite, host: Host) -> list[Telling]:
+def _tell(write: FrontierWrite, host: HostRow) -> list[Telling]:
     now, window = write.now, write.rules.window
     waiting = _next(write, host, [UrlState.WAITING], NEVER, window)
     if len(waiting) < min(host.waiting, window):
@@ -132,7 +134,7 @@ def _tell(write: FrontierWrite, host: Host) -> list[Telling]:
         write.sets += 1
     for url in urls:
         url.state, url.rank, url.told_set = UrlState.TOLD, now, write.sets
-    URLS.upsert(write.txn, [url.values() for url in sorted(urls, key=lambda url: url.key)], _TELLABLE)
+    URLS.upsert(write.txn, [url_values(url) for url in sorted(urls, key=lambda url: url.key)], _TELLABLE)
     if due:
         host.due_time = first_due(write, host)
     if not urls:
@@ -140,19 +142,19 @@ def _tell(write: FrontierWrite, host: Host) -> list[Telling]:
     return [Telling(write.sets, host.crawl, host.root, host.pid, tuple(map(_told, urls)))]
 
 
-def _next(write: FrontierWrite, host: Host, states: Iterable[UrlState], upto: int, limit: int) -> list[Url]:
+def _next(write: FrontierWrite, host: HostRow, states: Iterable[UrlState], upto: int, limit: int) -> list[UrlRow]:
     """The first rows of a host in these states."""
     each = [(host.crawl, host.key, state.value, upto, limit) for state in states]
-    return [Url(*row) for row in write.txn.query_each(_next_sql(write.txn), each)]
+    return [url_row(row) for row in write.txn.query_each(_next_sql(write.txn), each)]
 
 
-def first_due(write: FrontierWrite, host: Host) -> int | None:
+def first_due(write: FrontierWrite, host: HostRow) -> int | None:
     """When the first of a host's URLs is looked at again."""
     first = _next(write, host, VISITED, NEVER - 1, 1)
     return min([url.rank for url in first], default=None)
 
 
-def _recount(write: FrontierWrite, host: Host) -> None:
+def _recount(write: FrontierWrite, host: HostRow) -> None:
     """Fewer URLs wait than are counted (two spiders have added the same one): count them."""
     sql = "SELECT COUNT(*) FROM spurl WHERE crawl = ? AND hostkey = ? AND state = ?"
     counted = write.txn.value(sql, [host.crawl, host.key, UrlState.WAITING.value], 0)
@@ -170,7 +172,7 @@ def answer(write: FrontierWrite, answers: Sequence[UrlAnswer], asked: Sequence[H
     if write.done:
         return
     urls = _told_rows(write, answers)
-    changed: dict[tuple[int, bytes], Url] = {}
+    changed: dict[tuple[int, bytes], UrlRow] = {}
     for each in answers:
         url = urls.get((each.crawl, each.key))
         if url is None or (each.told_set and each.told_set != url.told_set):
@@ -186,21 +188,21 @@ def answer(write: FrontierWrite, answers: Sequence[UrlAnswer], asked: Sequence[H
         if crawl is not None and host is not None:
             _answer(write, crawl, host, url, each)
             changed[each.crawl, each.key] = url
-    rows = [url.values() for _, url in sorted(changed.items())]
+    rows = [url_values(url) for _, url in sorted(changed.items())]
     URLS.upsert(write.txn, rows)
     for host, _ in _hosts(write, [(ref, None) for ref in asked]):
         host.ask_time = write.now + write.rules.told_wait_seconds
 
 
-def _told_rows(write: FrontierWrite, answers: Sequence[UrlAnswer]) -> dict[tuple[int, bytes], Url]:
+def _told_rows(write: FrontierWrite, answers: Sequence[UrlAnswer]) -> dict[tuple[int, bytes], UrlRow]:
     """The rows that are answered, their hosts locked."""
-    urls: dict[tuple[int, bytes], Url] = {}
+    urls: dict[tuple[int, bytes], UrlRow] = {}
     hosts: set[tuple[int, bytes]] = set()
     for only_hosts in (True, False):
         for crawl in sorted({each.crawl for each in answers}):
             keys = sorted({each.key for each in answers if each.crawl == crawl})
             for row in write.txn.query_in(f"{URLS.select} WHERE crawl = ? AND urlkey IN ({{in}})", keys, [crawl]):
-                url = Url(*row)
+                url = url_row(row)
                 hosts.add((url.crawl, url.host))
                 urls[crawl, url.key] = url
         if only_hosts:
@@ -208,7 +210,7 @@ def _told_rows(write: FrontierWrite, answers: Sequence[UrlAnswer]) -> dict[tuple
     return urls
 
 
-def _answer(write: FrontierWrite, crawl: Crawl, host: Host, url: Url, said: UrlAnswer) -> None:
+def _answer(write: FrontierWrite, crawl: Crawl, host: HostRow, url: UrlRow, said: UrlAnswer) -> None:
     rules, settings, now, first = write.rules, crawl.settings, write.now, url.change == 0
     state = UrlState.WAITING
     if said.verdict is Verdict.UNCHANGED:

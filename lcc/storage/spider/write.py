@@ -8,9 +8,9 @@ from typing import Any
 
 from lcc.errors import Busy
 from lcc.interfaces import IFrontierRules
-from lcc.model.crawls import Crawl
+from lcc.model.crawls import Crawl, HostRow
 from lcc.storage.database.transactions import Txn
-from lcc.storage.spider.rows import DROPPED, HOSTS, STATES, Host, crawls
+from lcc.storage.spider.rows import DROPPED, HOSTS, STATES, crawls, host_row, host_values
 
 HOUR_SECONDS = 3600
 HELD = "held"
@@ -44,7 +44,7 @@ class FrontierWrite:
         self.done = row[1] >= number
         self.sets: int = row[2]
         self._number = number
-        self._hosts: dict[tuple[int, bytes], Host] = {}
+        self._hosts: dict[tuple[int, bytes], HostRow] = {}
         self._before: dict[tuple[int, bytes], tuple[tuple[Any, ...], tuple[int, int]]] = {}
         self._counts: defaultdict[tuple[int, str], int] = defaultdict(int)
         self._crawls: dict[int, Crawl] | None = None
@@ -93,22 +93,22 @@ class FrontierWrite:
         for crawl, keys in by_crawl.items():
             sql = f"{HOSTS.select} WHERE crawl = ? AND hostkey IN ({{in}}) ORDER BY hostkey{self.txn.for_update}"
             for row in self.txn.query_in(sql, keys, [crawl]):
-                self._add(Host(*row))
+                self._add(host_row(row))
 
-    def _add(self, host: Host) -> None:
+    def _add(self, host: HostRow) -> None:
         self._hosts[host.crawl, host.key] = host
-        self._before[host.crawl, host.key] = host.values(), self._parked(host)
+        self._before[host.crawl, host.key] = host_values(host), self._parked(host)
 
-    def add_host(self, host: Host) -> None:
+    def add_host(self, host: HostRow) -> None:
         """A new host, which is locked, too: somebody else may add it just now."""
-        self.txn.upsert(HOSTS.name, HOSTS.columns, [host.values()], HOSTS.key, ["crawl"])
+        self.txn.upsert(HOSTS.name, HOSTS.columns, [host_values(host)], HOSTS.key, ["crawl"])
         self.load_hosts([(host.crawl, host.key)])
 
-    def host(self, crawl: int, key: bytes) -> Host | None:
+    def host(self, crawl: int, key: bytes) -> HostRow | None:
         """A host that was loaded; None: there is none."""
         return self._hosts.get((crawl, key))
 
-    def moved(self, host: Host, before: int | None, after: int, first: bool) -> None:
+    def moved(self, host: HostRow, before: int | None, after: int, first: bool) -> None:
         """A URL of a host has come from one state to another.
 
         :param before: None: it is new.
@@ -124,7 +124,7 @@ class FrontierWrite:
                 setattr(host, name, getattr(host, name) + number)
             self.count(host.crawl, name if name != "told" or first else "rechecks", number)
 
-    def _parked(self, host: Host) -> tuple[int, int]:
+    def _parked(self, host: HostRow) -> tuple[int, int]:
         """What a host adds to the counters ``parked`` and ``held``."""
         parked = int(host.parked_time > 0)
         return parked, host.waiting if parked or host.excluded else 0
@@ -143,8 +143,8 @@ class FrontierWrite:
                 host.ask_time = None
             elif host.ask_time is None:
                 host.ask_time = self.now + self.rules.told_wait_seconds
-            if host.values() != values:
-                rows.append(host.values())
+            if host_values(host) != values:
+                rows.append(host_values(host))
         HOSTS.upsert(self.txn, rows, HOSTS.without(("crawl", "hostkey", "root", "domain", "bucket")))
 
     # The end.
