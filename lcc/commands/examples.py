@@ -303,6 +303,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "show your quota and errors at the LCC",
         ),
     ),
+    "lccwatch": (
+        (
+            "lccwatch /var/www/html --statefile=state.txt --uns=lcc.example.org:9000 --pid=1 --pwd-file=password"
+            " --urlprefix=http://www.example.org/",
+            "tell what changes, until it is stopped",
+        ),
+    ),
 }
 
 

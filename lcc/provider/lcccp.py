@@ -15,6 +15,7 @@ LCC, 4 unreachable or no answer.  On 2 and 3 nothing was taken; on 4 nobody may 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,11 @@ from lcc.provider.stream_format import StreamFault
 from lcc.provider.submitter import Orders, Submitter
 
 
-def _password(pwd: str | None, pwd_file: Path | None) -> str:
+def given_password(pwd: str | None, pwd_file: Path | None) -> str:
+    """The password, wherever it was given.
+
+    :raises click.UsageError: it was not.
+    """
     if pwd is not None and pwd_file is not None:
         raise click.UsageError("--pwd and --pwd-file cannot both be given")
     if pwd is not None:
@@ -53,20 +58,37 @@ def _password(pwd: str | None, pwd_file: Path | None) -> str:
     return from_environment
 
 
+_UNS_OPTIONS = (
+    click.option("--uns", required=True, help="The UNS: HOST:PORT, or an endpoint such as unix:PATH."),
+    click.option("--tls", is_flag=True, help="Connect to HOST:PORT over TLS; its certificate must match HOST."),
+    click.option(
+        "--ca-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="PEM file with CAs for TLS.  Default: those of the system.",
+    ),
+    click.option("--pid", required=True, type=click.IntRange(1, 2**32 - 1), help="The provider's id."),
+    click.option(
+        "--pwd", help="The provider's password.  Visible to other users of this machine: prefer --pwd-file."
+    ),
+    click.option(
+        "--pwd-file", type=click.Path(dir_okay=False, path_type=Path), help="File whose first line is the password."
+    ),
+    click.option("--urlprefix", default="", help="Prefix of relative URLs, such as http://site/."),
+    click.option(
+        "--timeout", default=300.0, type=click.FloatRange(0.01), help="Timeout in seconds without data from the LCC."
+    ),
+)
+
+
+def uns_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The options of who talks to a UNS."""
+    for option in reversed(_UNS_OPTIONS):
+        function = option(function)
+    return function
+
+
 @click.command()
-@click.option("--uns", required=True, help="The UNS: HOST:PORT, or an endpoint such as unix:PATH.")
-@click.option("--tls", is_flag=True, help="Connect to HOST:PORT over TLS; its certificate must match HOST.")
-@click.option(
-    "--ca-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="PEM file with CAs for TLS.  Default: those of the system.",
-)
-@click.option("--pid", required=True, type=click.IntRange(1, 2**32 - 1), help="The provider's id.")
-@click.option("--pwd", help="The provider's password.  Visible to other users of this machine: prefer --pwd-file.")
-@click.option(
-    "--pwd-file", type=click.Path(dir_okay=False, path_type=Path), help="File whose first line is the password."
-)
-@click.option("--urlprefix", default="", help="Prefix of relative URLs, such as http://site/.")
+@uns_options
 @click.option("--full", is_flag=True, help="The input is the whole site: the LCC deletes everything else.")
 @click.option("--allow-mass-delete", is_flag=True, help="Send a full set even if it is empty.")
 @click.option("--allow-deletions", is_flag=True, help="Carry out mass deletions that the LCC holds for confirmation.")
@@ -77,9 +99,6 @@ def _password(pwd: str | None, pwd_file: Path | None) -> str:
     help="With --check: record here if the LCC wants a full set.",
 )
 @click.option("--no-end-mark", is_flag=True, help="Accept hand-made input without an end mark.")
-@click.option(
-    "--timeout", default=300.0, type=click.FloatRange(0.01), help="Timeout in seconds without data from the LCC."
-)
 @click.option(
     "--retries", default=0, type=click.IntRange(0, 1000), help="Retries if the LCC is unreachable or does not answer."
 )
@@ -114,7 +133,7 @@ def command(
 
     Give the password with --pwd-file or in the environment variable LCC_PASSWORD.
     """
-    password = _password(pwd, pwd_file)
+    password = given_password(pwd, pwd_file)
     if urlprefix and "://" not in urlprefix:
         raise click.UsageError(f"--urlprefix: {urlprefix} does not look like http://site/")
     if statefile is not None and not check:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
@@ -61,7 +62,17 @@ def command(
     state = StateFile(statefile)
     try:
         with state.locked():
-            sink = _filter(source, state, urlprefix, full, retry_failed, allow_mass_delete, not no_end_mark, quiet)
+            site = read_elements(source, StreamReader(not no_end_mark))
+            sink = filter_site(
+                site,
+                sys.stdout.buffer,
+                state,
+                urlprefix,
+                full=full,
+                retry_failed=retry_failed,
+                allow_mass_delete=allow_mass_delete,
+                quiet=quiet,
+            )
         # Outside of the lock: lcccp takes it as soon as it has seen the end mark.
         try:
             sink.end()
@@ -83,7 +94,7 @@ class OutputFailed(Exception):
         self.error = error
 
 
-class _Sink(StreamWriter):
+class Sink(StreamWriter):
     """The output, with what its end mark will say.
 
     :ivar token: of the pending state that belongs to it.
@@ -107,23 +118,32 @@ class _Sink(StreamWriter):
         self.close(found.added, found.changed, found.deleted, found.retold, found.resolved, found.waiting)
 
 
-def _filter(
-    source: IO[bytes],
+def filter_site(
+    site: Iterable[dict[str, str]],
+    output: IO[bytes],
     state: StateFile,
     urlprefix: str,
-    full: bool,
-    retry_failed: bool,
-    allow_mass_delete: bool,
-    require_end: bool,
-    quiet: bool,
-) -> _Sink:
+    *,
+    full: bool = False,
+    retry_failed: bool = False,
+    allow_mass_delete: bool = False,
+    quiet: bool = False,
+    program: str = "lcccpstate",
+) -> Sink:
+    """Write what must be sent, but for the end mark, and the pending state.
+
+    :param site: all elements of the site.
+    :param state: locked.
+    :param program: who speaks.
+    :raises StateFault, SiteFault, StreamFault, OSError: nothing may be sent.
+    """
     wanted = state.full_set_wanted()
     if wanted and not full:
         full = True
         if not quiet:
             released = wanted == DELETIONS_RELEASED
             why = _RELEASED if released else f"the LCC asked for a full set ({wanted})"
-            click.echo(f"lcccpstate: {why}: sending everything", err=True)
+            click.echo(f"{program}: {why}: sending everything", err=True)
     token = os.urandom(16).hex()
     try:
         adopted = state.adopt_pending(token)
@@ -132,13 +152,11 @@ def _filter(
             raise StateDamaged(f"{state.path} or {state.pending.name} is damaged") from None
         adopted = False
     if adopted and not quiet:
-        click.echo("lcccpstate: the outcome of the last submission is unknown: its changes are sent again", err=True)
+        click.echo(f"{program}: the outcome of the last submission is unknown: its changes are sent again", err=True)
     urlprefix = urlprefix or state.urlprefix()
-    sink = _Sink(sys.stdout.buffer, Header("lcccpstate", full, state.path, token, urlprefix))
-    reader = StreamReader(require_end)
+    sink = Sink(output, Header("lcccpstate", full, state.path, token, urlprefix))
     writer = StateWriter(state.pending, token, urlprefix)
     try:
-        site = read_elements(source, reader)
         difference = compare(
             state,
             site,
@@ -154,9 +172,7 @@ def _filter(
         writer.abandon()
         raise
     if difference.repeated:
-        click.echo(
-            f"lcccpstate: {difference.repeated:,} URLs occurred more than once; the first one counts", err=True
-        )
+        click.echo(f"{program}: {difference.repeated:,} URLs occurred more than once; the first one counts", err=True)
     sink.difference = difference
     return sink
 

@@ -26,6 +26,15 @@ def lcccpstate() -> None:
     main()
 
 
+def lccwatch() -> None:
+    """``lccwatch``."""
+    hide_option("--pwd")
+    reopen_closed_streams()
+    from lcc.provider.lccwatch import main
+
+    main()
+
+
 def lcccp() -> None:
     """``lcccp``."""
     hide_option("--pwd")

@@ -57,6 +57,7 @@ _DIGEST_BYTES = 12
 _NAMES = frozenset({"c", "curl", "m", "mimetype"})
 _bare = Names("")
 _header_1 = re.compile(r"lcc-state 1 (.*)\n").fullmatch
+_journal_head = re.compile(r'lcc-journal 1 (".*")\n').fullmatch
 _header_2 = re.compile(r'lcc-state 2 (\S*) (".*")\n').fullmatch
 
 
@@ -223,6 +224,63 @@ def _urlprefix(path: Path) -> str:
     return "" if header is None else header.urlprefix
 
 
+class Journal:
+    """What was told since the state file was written, set by set: a state that is written anew for each of many small
+    sets would cost more than they do.
+
+    ``FILE.journal`` has a line of JSON for each URL: hash (``?``: nobody knows whether it was taken; empty: the LCC
+    has it no more), conceptual URL, mime type; the last line of a URL counts.  :meth:`StateFile.adopt_pending` takes
+    it in.
+
+    :param urlprefix: of the relative names in it.
+    """
+
+    def __init__(self, path: Path, urlprefix: str) -> None:
+        self._file = path.open("a", encoding="utf-8", errors="surrogatepass")
+        if not self._file.tell():
+            self._file.write(f"lcc-journal 1 {json.dumps(urlprefix)}\n")
+        self._folder = path.parent
+
+    def note(self, entries: Iterable[StateEntry], durably: bool) -> None:
+        """Add entries.
+
+        :param durably: before this returns.
+        :raises OSError: they are not there.
+        """
+        self._file.write("".join([f"{json.dumps(entry)}\n" for entry in entries]))
+        self._file.flush()
+        if durably:
+            os.fsync(self._file.fileno())
+            sync_folder(self._folder)
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._file.close()
+
+
+def _read_journal(path: Path) -> tuple[str, dict[tuple[str, str], StateEntry]]:
+    """The urlprefix of a journal, and the last entry of each URL.  A line that was cut off is left out: nothing was
+    told of it.
+
+    :raises FileNotFoundError: there is none.
+    :raises StateDamaged: it is none.
+    """
+    latest: dict[tuple[str, str], StateEntry] = {}
+    with path.open(encoding="utf-8", errors="surrogatepass") as file:
+        head = _journal_head(file.readline(_HEADER_CHARS))
+        if head is None:
+            return "", {}  # cut off in its first line: nothing was told
+        for line in file:
+            if not line.endswith("\n"):
+                break
+            try:
+                entry = StateEntry(*json.loads(line))
+            except (ValueError, TypeError):
+                raise StateDamaged(f"{path} is damaged") from None
+            latest[entry.curl, entry.mimetype] = entry
+    return str(json.loads(head[1])), latest
+
+
 class StateFile:
     """A state file with what belongs to it.
 
@@ -232,6 +290,7 @@ class StateFile:
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.realpath(path))
         self.pending = self._beside("pending")
+        self.journal = self._beside("journal")
         self._wanted = self._beside("fullset-wanted")
 
     def _beside(self, suffix: str) -> Path:
@@ -318,13 +377,15 @@ class StateFile:
             self.pending.unlink(missing_ok=True)
 
     def adopt_pending(self, token: str) -> bool:
-        """Take in a pending state that nobody put in place: what differs becomes unsure.
+        """Take in a pending state that nobody put in place: what differs becomes unsure; and the journal, if there is
+        one (:class:`Journal`).
 
-        :returns: True if there was one.
-        :raises StateDamaged: the state or the pending state cannot be read.
+        :returns: True if something is unsure now.
+        :raises StateDamaged: the state, the pending state or the journal cannot be read.
         """
+        unsure = self._adopt_journal(token)
         if not self.pending.exists():
-            return False
+            return unsure
         before, after = _urlprefix(self.path), _urlprefix(self.pending)
         prefix = after or before
         old, new = Names(before or prefix), Names(prefix)
@@ -354,6 +415,29 @@ class StateFile:
             raise
         self.pending.unlink()
         return True
+
+    def _adopt_journal(self, token: str) -> bool:
+        try:
+            told_prefix, entries = _read_journal(self.journal)
+        except FileNotFoundError:
+            return False
+        prefix = _urlprefix(self.path) or told_prefix
+        names = Names(prefix)
+        latest = {names.key(entry.curl, entry.mimetype): entry for entry in entries.values()}
+        writer = StateWriter(self.path, token, prefix)
+        try:
+            for entry in self.entries():
+                if names.key(entry.curl, entry.mimetype) not in latest:
+                    writer.add(entry)
+            for entry in latest.values():
+                if entry.digest:
+                    writer.add(entry)
+            writer.close()
+        except BaseException:
+            writer.abandon()
+            raise
+        self.journal.unlink()
+        return any(entry.digest == UNSURE for entry in latest.values())
 
     def full_set_wanted(self) -> str:
         """Why a full set is wanted; '' if none is."""

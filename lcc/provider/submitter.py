@@ -71,6 +71,7 @@ class Orders:
     :ivar retries: further attempts when there is no answer, or the LCC says "try again later".
     :ivar show_errors: how many URL errors are printed in full.
     :ivar allow_deletions: however much the LCC is to delete, it is meant.
+    :ivar program: who speaks.
     """
 
     uns: str
@@ -84,6 +85,7 @@ class Orders:
     tls: bool = False
     ca_file: Path | None = None
     allow_deletions: bool = False
+    program: str = "lcccp"
 
 
 class Submitter:
@@ -326,7 +328,7 @@ class Submitter:
 
     def _tell(self, text: str) -> None:
         if not self._orders.quiet:
-            say(f"lcccp: {text}")
+            say(f"{self._orders.program}: {text}")
 
     def _next(self, step: str) -> None:
         """Print the next step, even with --quiet."""
@@ -338,7 +340,7 @@ class Submitter:
                 self._complain(line)
 
     def _complain(self, text: str, bare: bool = False) -> None:
-        say(text if bare else f"lcccp: {text}", err=True)
+        say(text if bare else f"{self._orders.program}: {text}", err=True)
 
 
 class _Progress:

@@ -36,6 +36,7 @@ TOOLS = {
     "file2url": "lcc.provider.file2url:command",
     "lcccpstate": "lcc.provider.lcccpstate:command",
     "lcccp": "lcc.provider.lcccp:command",
+    "lccwatch": "lcc.provider.lccwatch:command",
 }
 """Tool -> its click command."""
 

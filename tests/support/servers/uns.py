@@ -42,10 +42,12 @@ class Script:
     :ivar stop: ``init`` rejects there, ``reject`` after some elements, ``lost-init``, ``lost-set`` and
         ``lost-answer`` drop the connection, ``silent`` says nothing; '' accepts.
     :ivar bad: URLs containing this are refused.
+    :ivar stays: the connection stays open after a set, as a real UNS's does.
     """
 
     stop: str = ""
     bad: str = "bad"
+    stays: bool = False
     wanted: str = ""
     errors: int = 0
     files_free: int | None = None
@@ -110,7 +112,9 @@ class ScriptedUns(Protocol):
                     return
                 script.accepted += 1
                 self._say(set_accepted("lococa", len(script.sets[-1][1]) - self._refused, script.blanked))
-                self._end()
+                self._refused = 0
+                if not script.stays:
+                    self._end()
 
     def _element(self, attributes: dict[str, str]) -> None:
         script = self._script
