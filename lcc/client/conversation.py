@@ -11,7 +11,7 @@ handed on as it comes; who cannot take it lets the UNS wait, which keeps it on i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorTime
@@ -121,10 +121,12 @@ class Conversation:
         """All of the set was sent."""
         self._room: Deferred[None] | None = None
 
-    def factory(self) -> Factory:
+    def factory(self) -> Factory[Any]:
         """For the connection."""
         limits = StreamLimits(stall_timeout_seconds=_STALL_SECONDS)
-        return Factory.forProtocol(lambda: XmlStream(self, self._clock, reply_feed(), limits))
+        factory: Factory[Any] = Factory.forProtocol(lambda: XmlStream(self, self._clock, reply_feed(), limits))
+        factory.noisy = False
+        return factory
 
     # For who submits a set.
 

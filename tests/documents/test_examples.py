@@ -54,7 +54,7 @@ printf '[manhole]\\nlisten = "unix:{{home}}/console.sock"\\n' >> lcc.toml
 until lcc-admin console lcc 'est()'; do sleep 0.1; done""",
 }
 """What has to be there for the examples of a command."""
-FOR_EVER = ("lcc-admin status --watch",)
+FOR_EVER = ("lcc-admin status --watch", *(example for example, _ in EXAMPLES["lccwatch"]))
 """These end with Ctrl-C, also where standard output is no terminal."""
 
 

@@ -22,6 +22,7 @@ TOOLS = {
     "file2url": "lcc.provider.file2url",
     "lcccpstate": "lcc.provider.lcccpstate",
     "lcccp": "lcc.provider.lcccp",
+    "lccwatch": "lcc.provider.lccwatch",
 }
 _CLIENT = """#!{python} -SEs
 import json, os, socket, sys

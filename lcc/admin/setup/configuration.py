@@ -13,6 +13,7 @@ SAMPLES = (
     "lcc.service",
     "lcc-role@.service",
     "lcc-uns.socket",
+    "lccwatch@.service",
     "grafana-lcc.json",
     "prometheus-alerts.yml",
 )
