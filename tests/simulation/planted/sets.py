@@ -116,15 +116,15 @@ SETS = [
         "sweep-not-a-change",
         "hole 8: what a full set deletes keeps its old number",
         "lcc/storage/queue/sweep.py",
-        'row.update(change_number=write.next("change"))',
+        "row.update(write.next_change())",
         "row.update(change_number=1)",
     ),
     Bug(
         "change-without-a-number",
         "hole 8: content that is fetched again gets no new number",
         "lcc/storage/queue/record.py",
-        'cached["change_number"] = work.write.next("change")',
-        'cached["change_number"] = cached["change_number"] or work.write.next("change")',
+        "cached.update(work.write.next_change())",
+        'cached.update({} if cached["change_number"] else work.write.next_change())',
     ),
     Bug(
         "told-length-only",
@@ -144,7 +144,7 @@ SETS = [
         "description-not-a-change",
         "hole 9: another browse URL or subtype of unchanged content keeps the old number",
         "lcc/storage/queue/row_cache.py",
-        'CACHE.upsert(txn, described, (*DESCRIPTION, "change_number"))',
+        "CACHE.upsert(txn, described, (*DESCRIPTION, *CHANGE))",
         "CACHE.upsert(txn, described, DESCRIPTION)",
     ),
     Bug(
