@@ -43,6 +43,7 @@ from lcc.domain.keys import url_key
 from lcc.model.tasks import JobSpec, Task, When
 from lcc.protocols.cp_uns_client import init
 from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.migrations import TASKS as SERIES
 from lcc.storage.database.place import place_of
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.rows import TASKS, task_values
@@ -76,7 +77,7 @@ class Site:
         self._server = server
         self.lcc.add_providers(self.roots)
         note_chores_done(url, self.lcc.home)
-        place = place_of(load_config(self.lcc.config), TASKS)
+        place = place_of(load_config(self.lcc.config), SERIES)
         self._tasks = BlockingDatabase(place.url, place.home, DatabaseConfig(), random=Random(), series=place.series)
         self._tasks.write(self._add_tasks)
         self.lcc.start()

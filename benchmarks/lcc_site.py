@@ -24,7 +24,7 @@ from lcc.storage.providers.passwords import hash_password
 
 BIN = Path(sys.executable).parent
 PASSWORD = "0123456789abcdef0123456789abcdef"
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 STOP_SECONDS = 60.0
 _COLUMNS = ("pid", "password", "timeofday", "timezone", "priority", "allow_private", "insecure", "removed")
 _AT_ONCE = 1000

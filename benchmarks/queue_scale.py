@@ -35,8 +35,8 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import react
 
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello
-from lcc.protocols.work import DOWN, Delete, Deleted, Done, Fetch, Ready, RecordedUpto
+from lcc.protocols.hello import Hello, Ready
+from lcc.protocols.work import DOWN, Delete, Deleted, Done, Fetch, RecordedUpto
 from lcc.roles.peer import Peer
 from lcc.testing.mariadb import PrivateMariaDb
 

@@ -1,145 +1,144 @@
-"""100,000 tasks that are polled hourly, 28 a second: CPU of the scheduler for a poll, and its memory.
+"""100,000 feeds that are polled hourly, 28 a second: CPU of the scheduler for a poll, and its memory.
 
-Real tables on SQLite, the scheduler's engine, polls and outbox on a clock of the benchmark; the UNS takes each set at
-once, and every page is found unchanged.  What managers and the wire to the UNS cost is not in it.
+``python benchmarks/tasks.py [--tasks 100000] [--seconds 60] [--runs 3]``
 
-    make bench-tasks ARGS="--tasks 100000 --seconds 120"
+A real ``twistd lcc-scheduler`` on SQLite, with real ``lcc-uns``, ``lcc-qm``, ``lcc-botm`` and ``lcc-bot``; nginx
+answers all fetches with 304, so that no worker runs, and no manager is there.  The scheduler's CPU is that of its
+whole process, what it does every second included.  A run is so many seconds of it; then all polls but the last few
+have to be confirmed in the cache.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from multiprocessing import Process
-from pathlib import Path
+from contextlib import ExitStack
 from random import Random
-from tempfile import TemporaryDirectory
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from common import cpu_seconds_of, nginx, scratch
+from lcc_site import LccSite
+from queue_fill import note_chores_done
+from rows import Row, add_options, at_most, give
 
-from twisted.internet.defer import Deferred, succeed
-from twisted.internet.task import Clock
-
-from lcc.config import SchedulerConfig
-from lcc.domain.items import ItemRules
+from lcc.config import DatabaseConfig, load_config
 from lcc.domain.keys import url_key
-from lcc.domain.task_rules import TaskRules
-from lcc.model import Provider
-from lcc.model.notifiers import NoticeOutcome, SourcedSet
 from lcc.model.tasks import JobSpec, Task, When
-from lcc.roles.scheduler.engine import Scheduler
-from lcc.roles.scheduler.notices import Notices
-from lcc.roles.scheduler.polls import Polls
+from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import TASKS as SERIES
+from lcc.storage.database.place import place_of
 from lcc.storage.database.rows import CACHE, CACHED, POLLED, empty_cache_row
 from lcc.storage.database.transactions import Txn
-from lcc.storage.providers.providers import add_provider
-from lcc.storage.tasks.items import ItemStore
 from lcc.storage.tasks.rows import TASKS, task_values
-from lcc.storage.tasks.store import TaskStore
-from lcc.testing.inline_database import InlineDatabase
 
 HOUR = 3600
-NOW = 1_780_000_000
 SITE_PAGES = 10
+ROLES = ("scheduler", "uns", "qm", "botm", "bot")
+MACHINE = 2
+"""Whose content is said to be cached; its BOT-M never comes, so nobody misses the files."""
+WARM_SECONDS = 20
+"""From the start of the roles to the first task that is due; then as long until the first run."""
+LATE_SECONDS = 10
+"""So old a poll is confirmed."""
 
 
-class Link:
-    """A UNS that takes everything."""
+class Feeds:
+    """What is polled.
 
-    connected = has_room = True
-    waiting_count = 0
+    :ivar begin: when the first task is due; all others in the hour from then on.
+    """
 
-    def tell(self, told: SourcedSet) -> Deferred[NoticeOutcome]:
-        return succeed(NoticeOutcome(told.number))
+    def __init__(self, count: int, web: int) -> None:
+        self.count = count
+        self.roots = {pid: f"http://127.0.0.1:{web}/{pid}/" for pid in range(1, -(-count // SITE_PAGES) + 1)}
+        self.begin = int(time.time())
 
-    def close(self) -> None: ...
+    def place(self, number: int) -> tuple[int, str]:
+        """Provider and URL."""
+        pid = number // SITE_PAGES + 1
+        return pid, f"{self.roots[pid]}{number}/feed.xml"
+
+    def fill_cache(self, txn: Txn) -> None:
+        """A page of each."""
+        rows = []
+        for number in range(self.count):
+            pid, url = self.place(number)
+            row = empty_cache_row(url_key(pid, url, "*/*"), pid)
+            row |= {"state": CACHED, "source": POLLED, "change_number": number + 1, "curl": url, "mimetype": "*/*"}
+            row |= {"status": 200, "etag": '"x"', "revalidate": 1, "md5": "0" * 32, "len": 1}
+            row |= {"fetched_machineid": MACHINE, "fetched_fileid": number + 1}
+            row |= {"fetched_time": self.begin - HOUR, "confirmed_time": self.begin - HOUR + 1}
+            rows.append(tuple(row.values()))
+        CACHE.insert(txn, rows)
+        txn.execute("UPDATE counters SET value = ? WHERE name = 'change'", [self.count])
+
+    def fill_tasks(self, txn: Txn) -> None:
+        """A task for each, whose last poll was an hour ago."""
+        columns = (*TASKS.columns, "polled", "pid", "urlkey", "asked_time", "seen")
+        rows = []
+        for number in range(self.count):
+            pid, url = self.place(number)
+            due = self.begin + number * HOUR // self.count
+            task = Task(number + 1, JobSpec("feed", "", (url,)), When(HOUR), due_time=due, started_time=due - HOUR)
+            rows.append((*task_values(task), 1, pid, url_key(pid, url, ""), due - HOUR, number + 1))
+        txn.insert("tasks", columns, rows)
+
+    def polled(self, txn: Txn, since: float, until: float) -> int:
+        """How many polls have begun in these seconds."""
+        sql = "SELECT COUNT(*) FROM tasks WHERE started_time >= ? AND started_time < ?"
+        return int(txn.value(sql, [int(since), int(until)]))
+
+    def confirmed(self, txn: Txn, since: float) -> int:
+        """How many pages are confirmed since then."""
+        return int(txn.value("SELECT COUNT(*) FROM lccurl WHERE confirmed_time >= ?", [int(since)]))
 
 
-def url_of(number: int) -> tuple[int, str]:
-    site = number // SITE_PAGES
-    return site, f"http://site{site}.example/{number}/feed.xml"
-
-
-def fill_main(txn: Txn, count: int) -> list[int]:
-    """Providers and pages; the ids of the providers."""
-    sites = -(-count // SITE_PAGES)
-    pids = [add_provider(txn, Provider(0, (f"http://site{site}.example/",), str(site))) for site in range(sites)]
-    rows = []
-    for number in range(count):
-        site, url = url_of(number)
-        row = empty_cache_row(url_key(pids[site], url, "*/*"), pids[site])
-        row |= {"state": CACHED, "source": POLLED, "change_number": number + 1, "curl": url, "mimetype": "*/*"}
-        row |= {"fetched_machineid": 1, "fetched_fileid": number + 1, "confirmed_time": NOW + 10 * HOUR}
-        rows.append(tuple(row.values()))
-    CACHE.insert(txn, rows)
-    return pids
-
-
-def fill_tasks(txn: Txn, count: int, pids: list[int]) -> None:
-    """The tasks: their polls are spread over the hour, each has one open."""
-    columns = (*TASKS.columns, "polled", "pid", "urlkey", "asked_time", "seen")
-    rows = []
-    for number in range(count):
-        site, url = url_of(number)
-        due = NOW + number * HOUR // count
-        task = Task(number + 1, JobSpec("feed", "", (url,)), When(HOUR), due_time=due, started_time=due - HOUR)
-        rows.append((*task_values(task), 1, pids[site], url_key(pids[site], url, ""), due - HOUR, number + 1))
-    txn.insert("tasks", columns, rows)
-
-
-def databases(folder: Path) -> tuple[InlineDatabase, InlineDatabase]:
-    """That of the queue, and that of the tasks."""
-    return (
-        InlineDatabase(folder, Random(1)),
-        InlineDatabase(folder, Random(1), "sqlite:tasks.sqlite", SERIES),
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--tasks", type=int, default=100_000)
+    parser.add_argument("--seconds", type=int, default=60)
+    add_options(parser, runs=3)
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        work = stack.enter_context(scratch())
+        (work / "www").mkdir()
+        web = stack.enter_context(nginx(work / "www", work / "nginx", "location / { return 304; }"))
+        feeds = Feeds(options.tasks, web)
+        site = LccSite(work / "lcc", None, roles=ROLES)
+        site.add_providers(feeds.roots)
+        note_chores_done(site.url, site.home)
+        place = place_of(load_config(site.config), SERIES)
+        tables = BlockingDatabase(place.url, place.home, DatabaseConfig(), random=Random(), series=place.series)
+        stack.callback(tables.close)
+        feeds.begin = int(time.time()) + WARM_SECONDS
+        site.database.write(feeds.fill_cache)
+        tables.write(feeds.fill_tasks)
+        site.start()
+        stack.callback(site.stop)
+        scheduler = site.processes["scheduler"].pid
+        time.sleep(max(0.0, feeds.begin + WARM_SECONDS - time.time()))
+        costs, peaks = [], []
+        for number in range(options.runs):
+            since, cpu = time.time(), cpu_seconds_of(scheduler)
+            time.sleep(options.seconds)
+            until, used = time.time(), cpu_seconds_of(scheduler) - cpu
+            site.check()
+            polls = tables.interact(feeds.polled, since, until)
+            costs.append(1000 * used / max(1, polls))
+            peaks.append(site.peaks_mb()["scheduler"])
+            print(f"run {number + 1}: {polls} polls, {costs[-1]:.3f} ms of CPU each, {peaks[-1]:.1f} MB", flush=True)
+        late = tables.interact(feeds.polled, feeds.begin, time.time() - LATE_SECONDS)
+        if site.database.interact(feeds.confirmed, feeds.begin) < late:
+            raise SystemExit("polls are missing:\n" + site.log("scheduler")[-3000:])
+    note = f"{options.tasks:,} feeds, hourly; SQLite"
+    give(
+        options,
+        [
+            Row("CPU of the scheduler for a poll", "ms", costs, goal=at_most(0.3), note=note),
+            Row("peak memory of the scheduler", "MB", peaks, goal=at_most(60), peak=True, note=note),
+        ],
     )
 
 
-def fill(count: int, folder: Path) -> None:
-    main, tables = databases(folder)
-    tables.now(fill_tasks, count, main.now(fill_main, count))
-
-
-def memory_mb() -> float:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-    return 0.0
-
-
-def run(count: int, seconds: int, folder: Path) -> None:
-    # In a process of its own: its memory is not the scheduler's.
-    filling = Process(target=fill, args=(count, folder))
-    filling.start()
-    filling.join()
-    clock = Clock()
-    main, tables = databases(folder)
-    store = TaskStore(tables, TaskRules(), ItemStore(ItemRules()), 1_000_000)  # type: ignore[arg-type]
-    engine = Scheduler(SchedulerConfig(), store, clock, lambda: NOW + clock.seconds(), "run", lambda: None)
-    notices = Notices(Link(), store, main, engine.now, engine.counters)  # type: ignore[arg-type]
-    polls = Polls(engine, store, main, lambda: True, lambda root: succeed(0), lambda pid: succeed(0))  # type: ignore[arg-type]
-    engine.background += [notices.tick, polls.tick]
-    engine.start()
-    clock.advance(1)
-    polled = engine.counters.polled
-    begun, cpu = time.perf_counter(), time.process_time()
-    for _ in range(seconds):
-        clock.advance(1)
-    used = time.process_time() - cpu
-    polled = engine.counters.polled - polled
-    print(f"{count:,} tasks, {seconds} s: {polled:,} polls, {polled / seconds:.1f} a second")
-    print(f"CPU a poll: {1000 * used / max(1, polled):.3f} ms ({time.perf_counter() - begun:.1f} s of wall time)")
-    print(f"CPU of an idle second and its polls: {1000 * used / seconds:.2f} ms")
-    print(f"memory: {memory_mb():.0f} MB")
-    engine.stop()
-
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tasks", type=int, default=100_000)
-    parser.add_argument("--seconds", type=int, default=120)
-    options = parser.parse_args()
-    with TemporaryDirectory(dir="/dev/shm") as place:
-        run(options.tasks, options.seconds, Path(place))
+    main()

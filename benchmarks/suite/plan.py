@@ -182,5 +182,11 @@ STEPS = (
         ),
         quick="--pages 3200",
     ),
+    Step(
+        "100,000 tasks",
+        "tasks",
+        ("CPU of the scheduler for a poll", "peak memory of the scheduler"),
+        quick="--tasks 5000 --seconds 10",
+    ),
     Step("packages", "package_speed", ("tar.gz of the cache, against tar and gzip",), quick="--files 2000"),
 )

@@ -18,10 +18,8 @@ import math
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
-from zoneinfo import ZoneInfo
 
 import attrs
-from cronsim import CronSim, CronSimError
 
 from lcc.domain.timezones import timezone_fault
 from lcc.model.tasks import REPEATED_SECONDS, When
@@ -104,8 +102,11 @@ def parse_at(text: str) -> tuple[int, int, int]:
 
 
 def _zone(name: str) -> tzinfo:
-    # cronsim treats UTC as such only if it is this object.
-    return ZoneInfo(name) if name and name != "UTC" else UTC
+    if not name or name == "UTC":
+        return UTC  # cronsim treats UTC as such only if it is this object
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(name)
 
 
 def _moment_after(when: When, time: float) -> int:
@@ -126,6 +127,9 @@ def _cron_moments(line: str, time: float, zone: tzinfo) -> Iterator[int]:
         raise ValueError(
             f"{line[:80]!r} is no cron line: minute, hour, day of month, month and day of week, such as '0 6 * * mon'"
         )
+    # Late: whose tasks have periods needs neither it nor time zones.
+    from cronsim import CronSim, CronSimError
+
     try:
         start = datetime.fromtimestamp(math.floor(time) - 1, UTC).astimezone(zone)
         yield from (math.floor(moment.timestamp()) for moment in CronSim(line, start))

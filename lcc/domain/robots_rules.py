@@ -9,8 +9,10 @@ from __future__ import annotations
 from datetime import time
 from functools import lru_cache
 from math import inf
+from typing import TYPE_CHECKING
 
-from protego import Protego
+if TYPE_CHECKING:
+    from protego import Protego
 
 RULES, ALL, NONE = "rules", "all", "none"
 """Values of the column ``allow`` of the table ``robots``."""
@@ -88,4 +90,7 @@ def sitemaps_named(rules: str) -> list[str]:
 
 @lru_cache(maxsize=100)
 def _parsed(rules: str) -> Protego:
+    # Late: most schedulers read none for long.
+    from protego import Protego
+
     return Protego.parse(rules)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from zoneinfo import ZoneInfo, available_timezones
-
 
 def timezone_fault(name: str) -> str:
     """What is wrong with the name of a time zone; empty: nothing, or there is no name."""
     if not name:
         return ""
+    # Late: whoever names no time zone needs no module of them.
+    from zoneinfo import ZoneInfo, available_timezones
+
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):

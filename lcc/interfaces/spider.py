@@ -4,30 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
-from lcc.model.candidates import Candidate, Facts, FilterRules
-from lcc.model.crawls import (
-    Crawl,
-    CrawlSettings,
-    FoundUrl,
-    FrontierBatch,
-    HostRef,
-    KnownUrl,
-    ReadyHost,
-    SpiderClaim,
-    SpiderOrder,
-    SpiderStatus,
-    Telling,
-    ToldUrl,
-    Trap,
-    UrlAnswer,
-    UrlOrder,
-)
-from lcc.model.links import Page, PageLinks
+if TYPE_CHECKING:
+    # Only for whoever has these plugins: all roles import this package.
+    from lcc.model.candidates import Candidate, Facts, FilterRules
+    from lcc.model.crawls import (
+        Crawl,
+        CrawlSettings,
+        FoundUrl,
+        FrontierBatch,
+        HostRef,
+        KnownUrl,
+        ReadyHost,
+        SpiderClaim,
+        SpiderOrder,
+        SpiderStatus,
+        Telling,
+        ToldUrl,
+        Trap,
+        UrlAnswer,
+        UrlOrder,
+    )
+    from lcc.model.links import Page, PageLinks
 
 
 class ILinkExtractor(Interface):

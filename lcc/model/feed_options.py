@@ -93,6 +93,14 @@ def read_feed_args(args: Sequence[str]) -> tuple[str, FeedOptions]:
     return args[0], attrs.evolve(found, own=tuple(own.items()))
 
 
+def wants_texts(spec: JobSpec) -> bool:
+    """Whether it is a feed, and the text of the pages that its items lead to is kept."""
+    try:
+        return spec.kind == "feed" and read_feed_args(spec.args)[1].full_content
+    except ValueError:
+        return False
+
+
 def lists_its_site(spec: JobSpec) -> bool:
     """Whether what is polled is the own word of its site: a sitemap, or a feed of which an operator has said so."""
     if spec.command or spec.kind not in ("feed", "sitemap"):

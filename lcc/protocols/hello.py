@@ -122,3 +122,21 @@ def read_hello(name: str, attributes: dict[str, str]) -> Hello:
     if hello.version != VERSION:
         raise StreamError("unknown-message", f"protocol version {hello.version}; this end speaks {VERSION}")
     return hello
+
+
+@attrs.frozen
+class Ready(Flat):
+    """All that was running has been named."""
+
+    TAG = "ready"
+
+
+@attrs.frozen
+class Ping(Flat):
+    """Says only that the peer is alive.
+
+    :ivar clock_ms: as in the hello.
+    """
+
+    TAG = "ping"
+    clock_ms: int | None = None

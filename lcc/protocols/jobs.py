@@ -36,7 +36,7 @@ import attrs
 
 from lcc.model.tasks import ARGUMENTS_BYTES_MAX
 from lcc.protocols.flat import Flat, Vocabulary
-from lcc.protocols.work import Ping, Ready
+from lcc.protocols.hello import Ping, Ready
 
 PIECE_CHARS = 16384
 """Of a long text in one message."""

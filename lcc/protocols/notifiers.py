@@ -31,8 +31,7 @@ import attrs
 
 from lcc.errors import StreamError
 from lcc.protocols.flat import Flat, Vocabulary
-from lcc.protocols.hello import Hello
-from lcc.protocols.uns_qm import Ping
+from lcc.protocols.hello import Hello, Ping
 from lcc.protocols.xmltext import attributes as written
 
 URL_TAG = "url"

@@ -36,7 +36,7 @@ from lcc.errors import StreamError
 from lcc.model import FetchOrder, FetchResult
 from lcc.numbers import parse_number
 from lcc.protocols.flat import ID_MAX, NUMBER_MAX, Flat, FrequentFlat, Vocabulary
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import Hello, Ping, Ready
 from lcc.protocols.xmltext import quoted
 
 ROBOTS_TOLD = 100
@@ -218,13 +218,6 @@ class Running(Flat):
 
 
 @attrs.frozen
-class Ready(Flat):
-    """All that was running has been named."""
-
-    TAG = "ready"
-
-
-@attrs.frozen
 class Capacity(Flat):
     """How many fetches this end takes at once; the upper end may slightly overload it.
 
@@ -352,17 +345,6 @@ class Checked(Flat):
     TAG = "checked"
     file: int
     ok: bool
-
-
-@attrs.frozen
-class Ping(Flat):
-    """Says only that the peer is alive.
-
-    :ivar clock_ms: as in the hello.
-    """
-
-    TAG = "ping"
-    clock_ms: int | None = None
 
 
 @attrs.frozen

@@ -21,8 +21,7 @@ from zope.interface import implementer
 from lcc.errors import StreamError
 from lcc.interfaces import IConversation
 from lcc.protocols.flat import Flat, Vocabulary
-from lcc.protocols.hello import INTERNAL_LIMITS, Hello, read_hello
-from lcc.protocols.work import Ping
+from lcc.protocols.hello import INTERNAL_LIMITS, Hello, Ping, read_hello
 from lcc.protocols.xmlfeed import End, Event, Start, XmlFeed
 from lcc.transport.certificates import certified_roles
 from lcc.transport.stream import StreamLimits, XmlStream

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import os
 import resource
 import sys
 import textwrap
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,8 @@ class RoleOptions(usage.Options):
 
     def opt_version(self) -> None:
         """Show the version and exit."""
+        from importlib.metadata import version
+
         print(f"{self._program}, version {version('lcc')}")
         raise SystemExit(0)
 
@@ -102,6 +104,7 @@ class RoleOptions(usage.Options):
         except ConfigError as error:
             raise usage.UsageError(str(error)) from None
         allow_open_files()
+        linecache.clearcache()  # of the methods that attrs has written: a megabyte
         collect_garbage_rarely()
         parent: Any = getattr(self, "parent", None)
         if parent is not None and parent.get("pidfile") == "twistd.pid":

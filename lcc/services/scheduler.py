@@ -106,12 +106,12 @@ def build(config: Config, environment: Environment) -> RoleService:
     settings, reactor = config.scheduler, environment.reactor
     place = place_of(config, TASKS)
     database = environment.database(
-        place.url, place.home, reactor, config.database, random=environment.chance, series=place.series
+        place.url, place.home, reactor, config.database, random=environment.chance, series=place.series, lean=True
     )
     main = database
     if place.series != MAIN:
         main = environment.database(
-            config.database.url, config.home, reactor, config.database, random=environment.chance
+            config.database.url, config.home, reactor, config.database, random=environment.chance, lean=True
         )
     store = build_store(config, database)
     engine = Scheduler(settings, store, reactor, environment.now, environment.token(), reactor.stop)

@@ -5,7 +5,7 @@ One of each per process, whatever roles run in it; neither runs unless configure
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import MultiService
 from twisted.internet.task import LoopingCall
@@ -13,11 +13,13 @@ from twisted.logger import Logger
 
 from lcc.config import Config, is_local_endpoint, unix_socket_path
 from lcc.metrics.supervisor import Supervisor
-from lcc.metrics.watched import Process, Watched
 from lcc.services.common import RoleService
 from lcc.services.environment import Environment
 from lcc.transport.links import PortService
 from lcc.transport.wires import endpoint, wire_of
+
+if TYPE_CHECKING:
+    from lcc.metrics.watched import Process
 
 _log = Logger()
 
@@ -38,11 +40,13 @@ def watched(
     text = wire_of(config, setting).text(config)
     supervisor = environment.supervisor
     if text or supervisor is not None:
+        # Late: a process without metrics does without these imports.
+        from lcc.metrics.watched import Process, Watched
+
         process = Process([Watched(role.name, role.metrics, _ports_of(role)) for role in roles], environment.reactor)
         watching = WatchService(process, supervisor, environment.reactor)
         watching.setServiceParent(services)
         if text:
-            # Late: a process without metrics does without these imports.
             from lcc.metrics.site import build_site
 
             near = is_local_endpoint(text) and not unix_socket_path(text)

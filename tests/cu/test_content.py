@@ -26,8 +26,8 @@ from lcc.admin.processes.botm_status import BotmStatus, NotAsked, _connection, a
 from lcc.client.content import Content, ContentClient, ContentGone, ContentUnavailable
 from lcc.config import Config, parse_config
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello
-from lcc.protocols.work import UP, Checked, Intact, MachineHello, Ready, Settled, Verify, addressed
+from lcc.protocols.hello import Hello, Ready
+from lcc.protocols.work import UP, Checked, Intact, MachineHello, Settled, Verify, addressed
 from lcc.services import botm
 from lcc.services.environment import real_environment
 from lcc.storage.disk.content_paths import content_path

@@ -6,9 +6,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import Hello, Ready
 from lcc.protocols.uns_qm import Damage, EndSet, Set, write_notice
-from lcc.protocols.work import Capacity, Checked, Deleted, Done, Gone, MachineHello, Ready, Running, addressed
+from lcc.protocols.work import Capacity, Checked, Deleted, Done, Gone, MachineHello, Running, addressed
 from tests.fuzz.target import Target, check
 from tests.support.roles.qm import NOW, FakeBotm, FakeUns, World, page, pages
 from tests.support.transports import Line

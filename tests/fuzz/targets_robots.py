@@ -8,7 +8,7 @@ from typing import Any
 
 from lcc.config import BotmConfig
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import Hello, Ready
 from lcc.protocols.typed import Quit, TypedFetch
 from lcc.protocols.work import (
     Capacity,
@@ -23,7 +23,6 @@ from lcc.protocols.work import (
     MachineHello,
     Mark,
     Names,
-    Ready,
     RecordedUpto,
     Running,
     Settled,

@@ -14,8 +14,8 @@ from twisted.internet.defer import Deferred
 
 from lcc.domain.kinds import KindSettings, parse_kinds
 from lcc.model.tasks import JobState
+from lcc.protocols.hello import Ready
 from lcc.protocols.jobs import Heartbeat, JobStatus, RunJob, RunningJob, RunOver, Started
-from lcc.protocols.work import Ready
 from lcc.storage.disk.file_system import Disk
 from lcc.workers.launch import LEASE_WAS_OVER
 from tests.support.logs import LoggedErrors

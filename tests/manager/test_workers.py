@@ -10,8 +10,8 @@ import pytest
 import pytest_twisted
 
 from lcc.model.tasks import FollowUp, JobNotice, JobSpec, JobState
+from lcc.protocols.hello import Ready
 from lcc.protocols.jobs import EndingsRecorded, Has, JobStatus, Kind, Started
-from lcc.protocols.work import Ready
 from lcc.workers.executables import all_executables
 from tests.support.waiting import until
 

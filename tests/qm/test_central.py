@@ -9,7 +9,7 @@ import pytest
 
 from lcc.insight.qm_state import read_live
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello, session_name
+from lcc.protocols.hello import Hello, Ready, session_name
 from lcc.protocols.work import (
     DOWN,
     Capacity,
@@ -18,7 +18,6 @@ from lcc.protocols.work import (
     Fetch,
     Gone,
     MachineHello,
-    Ready,
     Running,
     addressed,
     addressee,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import Hello, Ready
 from lcc.protocols.uns_qm import FROM_QM, Absorbed, Damage, NewEpoch, Noted
-from lcc.protocols.work import DOWN, Mark, Names, Ready, RecordedUpto
+from lcc.protocols.work import DOWN, Mark, Names, RecordedUpto
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import pages as answer_pages
 from lcc.roles.cu.tokens import StartAgain

@@ -18,9 +18,9 @@ from lcc.config import Config, parse_config
 from lcc.errors import Busy
 from lcc.model import Provider
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import Hello, Ready
 from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Set, write_notice
-from lcc.protocols.work import DOWN, Done, Fetch, Ready, RecordedUpto
+from lcc.protocols.work import DOWN, Done, Fetch, RecordedUpto
 from lcc.roles.peer import Peer
 from lcc.services import qm
 from lcc.services.environment import real_environment

@@ -10,7 +10,8 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from lcc.errors import CODES, FetchError
 from lcc.model import Fetched
-from lcc.protocols.work import Done, Fetch, Ready
+from lcc.protocols.hello import Ready
+from lcc.protocols.work import Done, Fetch
 from lcc.roles.bot.closing import CLOSE_SECONDS
 from lcc.roles.bot.engine import WAITING_MAX, Robot
 from lcc.storage.disk.content_folder import ATTEMPTS, AttemptFolder, attempt_path

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from lcc.protocols.hello import is_earlier
+from lcc.protocols.hello import Ready, is_earlier
 from lcc.protocols.work import (
     Capacity,
     Done,
     Fetch,
-    Ready,
     RecordedUpto,
     Robot,
     Robots,

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from lcc.config import BotmConfig
 from lcc.protocols.flat import Flat
-from lcc.protocols.work import Done, Fetch, Gone, MachineHello, Ready, RecordedUpto, addressed
+from lcc.protocols.hello import Ready
+from lcc.protocols.work import Done, Fetch, Gone, MachineHello, RecordedUpto, addressed
 from lcc.protocols.work import Running as StillRunning
 from lcc.roles.bot.engine import Robot
 from lcc.roles.botm.engine import BotMaster

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lcc.protocols.work import Capacity, Done, Fetch, Ready
+from lcc.protocols.hello import Ready
+from lcc.protocols.work import Capacity, Done, Fetch
 from lcc.roles.bot.console import BotCommands
 from lcc.roles.botm.console import BotmCommands
 from tests.support.roles.botm import Bench

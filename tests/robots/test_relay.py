@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 
 from lcc.config import BotmConfig
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import Hello, Ready
 from lcc.protocols.work import (
     DOWN,
     Capacity,
@@ -22,7 +22,6 @@ from lcc.protocols.work import (
     Gone,
     MachineHello,
     Mark,
-    Ready,
     RecordedUpto,
     Running,
     addressed,

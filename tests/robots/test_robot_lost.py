@@ -16,8 +16,8 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 
-from lcc.protocols.hello import Hello
-from lcc.protocols.work import Done, Ping, Running
+from lcc.protocols.hello import Hello, Ping
+from lcc.protocols.work import Done, Running
 from lcc.transport.links import RetryPolicy, link_service
 from lcc.transport.pipe_endpoints import PipeClientEndpoint, PipePort
 from lcc.transport.pipes import Pipes

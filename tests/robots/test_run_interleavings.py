@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from lcc.errors import CODES
 from lcc.protocols.flat import Flat
-from lcc.protocols.work import Done, Fetch, Gone, MachineHello, Ready, Recall
+from lcc.protocols.hello import Ready
+from lcc.protocols.work import Done, Fetch, Gone, MachineHello, Recall
 from lcc.protocols.work import Running as StillRunning
 from tests.robots.test_interleavings import PROVIDERS, ROBOTS, Queue, Walk
 from tests.support.roles.robots import FakePeer, fetch_order

@@ -19,8 +19,8 @@ from twisted.web.server import NOT_DONE_YET, Request, Site
 from lcc.config import Config, parse_config
 from lcc.errors import Busy
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello
-from lcc.protocols.work import UP, Capacity, Done, Fetch, Ready, RecordedUpto
+from lcc.protocols.hello import Hello, Ready
+from lcc.protocols.work import UP, Capacity, Done, Fetch, RecordedUpto
 from lcc.services import bot, botm
 from lcc.services.common import RoleOptions
 from lcc.services.environment import real_environment

@@ -11,8 +11,7 @@ from lcc.config import SchedulerConfig
 from lcc.model.tasks import JobResult, JobSpec, JobState
 from lcc.protocols import jobs
 from lcc.protocols.endings import write_ending
-from lcc.protocols.hello import Hello
-from lcc.protocols.work import Ready
+from lcc.protocols.hello import Hello, Ready
 from lcc.roles.scheduler.engine import Scheduler
 from tests.support.databases import DirectDatabase
 from tests.support.roles.robots import FakePeer, World

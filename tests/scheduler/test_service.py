@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,7 @@ from lcc.errors import Busy
 from lcc.model.tasks import Effects, FollowUp, JobResult, JobSpec, JobState, Task, When
 from lcc.protocols import jobs
 from lcc.protocols.endings import write_ending
-from lcc.protocols.hello import Hello
-from lcc.protocols.work import Ready
+from lcc.protocols.hello import Hello, Ready
 from lcc.roles.peer import PeerFactory
 from lcc.services import all_roles, scheduler
 from lcc.services.environment import real_environment
@@ -84,3 +85,22 @@ async def test_a_task_from_the_order_to_its_end(backend: Backend) -> None:
     peer.stream.finish()
     await role.stopService()
     tables.blocking.close()
+
+
+def test_a_scheduler_loads_what_it_needs() -> None:
+    """Its memory is mostly its libraries and modules; what only other roles, or few of its tasks, need comes late."""
+    code = "import sys; from twisted.internet import reactor; import lcc.services.scheduler; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    late = {
+        "cronsim",
+        "zoneinfo",
+        "protego",
+        "feedparser",
+        "lxml",
+        "pymysql",
+        "sqlite3",
+        "importlib.metadata",
+        "click",
+    }
+    late |= {"lcc.protocols.work", "lcc.model.crawls", "lcc.metrics.watched", "lcc.roles.manager"}
+    assert not late & set(done.stdout.split())

@@ -20,6 +20,7 @@ from lcc.roles.scheduler.texts import Texts
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.repair import JUMP
 from lcc.storage.tasks.items import ItemStore
+from lcc.storage.tasks.orders import TASK_SET
 from lcc.storage.tasks.text_jobs import pages_changed
 from tests.support.cache import Cache
 from tests.support.databases import Backend, DirectDatabase
@@ -139,6 +140,47 @@ def test_only_pages_of_feeds_that_want_it(world: World) -> None:
     assert world.follow() == []
     world.items(wanting, f"{SITE}1")
     assert [each[1] for each in world.follow()] == [str(wanting)]
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_feeds_that_want_none_cost_nothing(world: World) -> None:
+    def steps() -> int:
+        """Of SQLite's machine, in tens."""
+        connection = world.database.blocking._holder.connect()
+        seen: list[None] = []
+        connection.set_progress_handler(lambda: seen.append(None), 10)
+        assert world.follow() == []
+        connection.set_progress_handler(None, 0)
+        return len(seen)
+
+    world.feed(full_content=False)
+    world.follow()
+    few = steps()
+    for _ in range(200):
+        world.feed(full_content=False)
+    assert steps() <= few
+    wanting = world.feed()
+    world.follow()
+    world.items(wanting, f"{SITE}1")
+    one = steps()
+    for _ in range(200):
+        world.feed()
+    world.items(wanting, f"{SITE}2")
+    assert steps() <= one + 2
+
+
+def test_a_feed_whose_options_change(world: World) -> None:
+    feed = world.feed(full_content=False)
+    world.follow()
+    world.tasks.order(TASK_SET, feed, spec={"args": [f"{SITE}feed", "--full-content"]})
+    world.follow()
+    world.items(feed, f"{SITE}1")
+    world.cache.put(pid_of(world), f"{SITE}1")
+    assert [each[1] for each in world.follow()] == [str(feed)]
+    world.tasks.order(TASK_SET, feed, spec={"args": [f"{SITE}feed"]})
+    world.items(feed, f"{SITE}2")
+    world.cache.put(pid_of(world), f"{SITE}2")
+    assert world.follow() == []
 
 
 def test_pictures_have_no_text(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -17,7 +18,7 @@ from twisted.logger import capturedLogs, formatEvent
 
 from lcc.config import DatabaseConfig
 from lcc.errors import ConfigError, StoreUnavailable
-from lcc.storage.database.database import BlockingDatabase, Database
+from lcc.storage.database.database import LEAN_CACHE_KIB, READERS_MAX, BlockingDatabase, Database
 from lcc.storage.database.dialects import DatabaseFault, SqliteDialect, dialect_for
 from lcc.storage.database.retry import FULL_SECONDS, LONGEST_DELAY_SECONDS, OutageLog, RetryPolicy
 from lcc.storage.database.transactions import Txn
@@ -387,3 +388,22 @@ def test_the_numbers_of_sqlite() -> None:
     for attribute, wanted in names.items():
         assert getattr(SqliteDialect, attribute) == {getattr(sqlite3, f"SQLITE_{name}") for name in wanted}
     assert sqlite3.SQLITE_INTERRUPT == SqliteDialect._INTERRUPTED
+
+
+@pytest.mark.parametrize("lean", [False, True])
+@pytest_twisted.inlineCallbacks
+def test_a_lean_database_reads_in_one_thread_and_keeps_few_pages(tmp_path: Path, lean: bool) -> Any:
+    database = Database("sqlite:lcc.db", tmp_path, _global_reactor(), DatabaseConfig(), random=Random(1), lean=lean)
+    database.start()
+
+    def look(txn: Txn) -> tuple[int, int]:
+        time.sleep(0.02)  # so that others are begun meanwhile, if they may be
+        return threading.get_ident(), int(txn.value("PRAGMA cache_size"))
+
+    yield database.write(look)  # makes the tables
+    read = yield gatherResults([database.interact(look) for _ in range(6)])
+    _, written = yield database.write(look)
+    yield database.stop()
+    threads = {thread for thread, _ in read}
+    assert len(threads) == 1 if lean else 1 < len(threads) <= READERS_MAX
+    assert {written, *(kib for _, kib in read)} == {-LEAN_CACHE_KIB if lean else -16384}

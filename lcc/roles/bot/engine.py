@@ -50,8 +50,8 @@ from lcc.domain.results import holds_provider
 from lcc.errors import FetchError, StreamError
 from lcc.interfaces import IAttemptFile, IFetcher
 from lcc.protocols.flat import Flat, Vocabulary
-from lcc.protocols.hello import KNOWS_INTERVAL, Hello
-from lcc.protocols.work import Capacity, Fetch, Ping, Ready, Recall
+from lcc.protocols.hello import KNOWS_INTERVAL, Hello, Ping, Ready
+from lcc.protocols.work import Capacity, Fetch, Recall
 from lcc.roles.bot.closing import close_all
 from lcc.roles.bot.counters import FetchCounters
 from lcc.roles.bot.job import Job

@@ -59,7 +59,7 @@ from lcc.config import BotmConfig
 from lcc.errors import StreamError
 from lcc.interfaces import IContentFolder, IContentSync
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import KNOWS_INTERVAL, Hello, session_name
+from lcc.protocols.hello import KNOWS_INTERVAL, Hello, Ready, session_name
 from lcc.protocols.work import (
     DOWN,
     Capacity,
@@ -68,7 +68,6 @@ from lcc.protocols.work import (
     Intact,
     Mark,
     Names,
-    Ready,
     Recall,
     RecordedUpto,
     Running,

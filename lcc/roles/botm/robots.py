@@ -13,8 +13,8 @@ from twisted.python.failure import Failure
 
 from lcc.errors import StreamError
 from lcc.protocols.flat import Vocabulary
-from lcc.protocols.hello import KNOWS_INTERVAL, Hello
-from lcc.protocols.work import ROBOT_CHARS, Capacity, Done, Ping, Ready
+from lcc.protocols.hello import KNOWS_INTERVAL, Hello, Ping, Ready
+from lcc.protocols.work import ROBOT_CHARS, Capacity, Done
 from lcc.roles.botm.downstream import Downstream, UpperEnd
 from lcc.roles.botm.orders import HeldOrder, Run
 

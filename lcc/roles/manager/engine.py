@@ -49,7 +49,7 @@ from lcc.config import ManagerConfig
 from lcc.domain.kinds import ANY, KindSettings
 from lcc.model.tasks import JobState
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import Hello, Ready
 from lcc.protocols.jobs import (
     DOWN,
     HEARTBEAT_SECONDS,
@@ -67,7 +67,6 @@ from lcc.protocols.jobs import (
 from lcc.protocols.jobs import (
     RunningJob as RunningMessage,
 )
-from lcc.protocols.work import Ready
 from lcc.roles.manager.effects import Collected
 from lcc.roles.manager.endings import KeptEndings, NewEnding, Settled
 from lcc.roles.manager.job import NotStarted, Process, RunningJob

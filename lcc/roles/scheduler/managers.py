@@ -14,7 +14,7 @@ from lcc.errors import StreamError
 from lcc.model.tasks import MESSAGE_CHARS_MAX, NAME_CHARS_MAX, JobResult, KindLimits
 from lcc.protocols.endings import EndingReader
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import Hello
+from lcc.protocols.hello import Hello, Ready
 from lcc.protocols.jobs import (
     COMMANDS_MAX,
     KINDS_MAX,
@@ -33,7 +33,6 @@ from lcc.protocols.jobs import (
     RunOver,
     Started,
 )
-from lcc.protocols.work import Ready
 from lcc.roles.peer import Peer
 
 _log = Logger()

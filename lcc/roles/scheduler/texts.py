@@ -36,12 +36,12 @@ from lcc.storage.tasks.text_jobs import (
     NewItem,
     WantedText,
     cached_among,
+    is_any_wanted,
     items_leading_to,
     last_page,
     new_items,
     pages_at,
     pages_changed,
-    text_feeds,
     text_position,
     texts_page,
 )
@@ -91,11 +91,10 @@ class Texts:
 
     async def _do(self) -> None:
         await self._forget()
-        feeds = await self._store.read(text_feeds)
-        ends = {ITEM_CHANGES: await self._store.read(last_item), PAGE_CHANGES: await self._main.select(last_page)}
-        if not feeds:
+        if not await self._store.read(is_any_wanted):
             self._at = {}
             return
+        ends = {ITEM_CHANGES: await self._store.read(last_item), PAGE_CHANGES: await self._main.select(last_page)}
         for name, follow, select, table in (
             (ITEM_CHANGES, self._items, self._store.read, ITEMS),
             (PAGE_CHANGES, self._pages, self._main.select, PAGES),
@@ -106,7 +105,7 @@ class Texts:
             at = min(self._at[name], ends[name])
             while at < ends[name]:
                 upto = await select(range_end, table, at, ends[name], CHANGES_AT_ONCE)
-                wanted = await follow(at, upto, feeds)
+                wanted = await follow(at, upto)
                 if wanted or upto - self._saved[name] >= _SAVED or self._saved[name] > upto:
                     made = await self._store.make_text_jobs(wanted, {name: upto}, int(self._now()))
                     if made is None:
@@ -128,12 +127,12 @@ class Texts:
             await self._store.forget_texts(gone, int(self._now()))
         self._looked = texts[-1].key if len(texts) == _LOOK_ROWS else None
 
-    async def _pages(self, after: int, upto: int, feeds: frozenset[int]) -> list[WantedText]:
+    async def _pages(self, after: int, upto: int) -> list[WantedText]:
         pages = await self._main.select(pages_changed, after, upto)
-        return await self._store.read(items_leading_to, pages, feeds) if pages else []
+        return await self._store.read(items_leading_to, pages) if pages else []
 
-    async def _items(self, after: int, upto: int, feeds: frozenset[int]) -> list[WantedText]:
-        items = await self._store.read(new_items, after, upto, feeds)
+    async def _items(self, after: int, upto: int) -> list[WantedText]:
+        items = await self._store.read(new_items, after, upto)
         urls = _normalised(items)
         if not urls:
             return []

@@ -47,6 +47,7 @@ class Dialect(ABC):
     :ivar values_max: values in one IN list.
     :ivar for_update: appended to a SELECT that locks its rows until the end of the transaction.
     :ivar read_seconds: readers are read-only, with this query timeout; 0: no timeout.
+    :ivar cache_kib: of pages that a connection keeps, where the database is in this process.
     :ivar random_bits: returns an unguessable number of so many bits; a simulation brings its own.
     """
 
@@ -60,6 +61,7 @@ class Dialect(ABC):
         self._shown = shown
         self.random_bits: Callable[[int], int] = secrets.randbits
         self.read_seconds = 0.0
+        self.cache_kib = 16384
 
     def __repr__(self) -> str:
         return f"<{self.name} {self._shown}>"
@@ -197,7 +199,7 @@ class SqliteDialect(Dialect):
     def opened(self, connection: Any) -> None:
         connection.execute("PRAGMA journal_mode=WAL").fetchall()
         connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA cache_size=-16384")
+        connection.execute(f"PRAGMA cache_size=-{self.cache_kib}")
 
     def begin(self, connection: Any, write: bool) -> None:
         if self.read_seconds and not write:

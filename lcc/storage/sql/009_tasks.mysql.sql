@@ -35,6 +35,7 @@ CREATE TABLE IF NOT EXISTS tasks (
     failures BIGINT NOT NULL,                   -- of its jobs in a row
     message MEDIUMTEXT NOT NULL,                -- of its latest job, or why it is suspended
     polled BIGINT NOT NULL,                     -- 1: of a polled kind: its URL (the first argument) is fetched through the queue
+    texts BIGINT NOT NULL DEFAULT 0,            -- 1: a feed with --full-content: the text of its items' pages is kept
     pid BIGINT NOT NULL DEFAULT 0,              -- polled kinds: the provider whose turns it is polled in; 0: not known yet
     urlkey BINARY(20),                          -- polled kinds: key of that URL there; NULL: not known yet
     polls VARCHAR(255) NOT NULL DEFAULT '',     -- polled kinds: its last polls (lcc.domain.autoperiod)
@@ -47,6 +48,7 @@ CREATE TABLE IF NOT EXISTS tasks (
     KEY tasks_look (look_time, id),
     KEY tasks_urlkey (urlkey),
     KEY tasks_kind (kind, id),
+    KEY tasks_texts (texts),
     KEY tasks_state (state, id),
     KEY tasks_since (since_time, id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

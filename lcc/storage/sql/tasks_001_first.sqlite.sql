@@ -36,6 +36,7 @@ CREATE TABLE tasks (
     failures INTEGER NOT NULL,                  -- of its jobs in a row
     message TEXT NOT NULL,                      -- of its latest job, or why it is suspended
     polled INTEGER NOT NULL,                    -- 1: of a polled kind: its URL (the first argument) is fetched through the queue
+    texts INTEGER NOT NULL DEFAULT 0,           -- 1: a feed with --full-content: the text of its items' pages is kept
     pid INTEGER NOT NULL DEFAULT 0,             -- polled kinds: the provider whose turns it is polled in; 0: not known yet
     urlkey BLOB,                                -- polled kinds: key of that URL there; NULL: not known yet
     polls TEXT NOT NULL DEFAULT '',             -- polled kinds: its last polls (lcc.domain.autoperiod)
@@ -48,6 +49,7 @@ CREATE INDEX tasks_due ON tasks (polled, due_time, id);
 CREATE INDEX tasks_look ON tasks (look_time, id);
 CREATE INDEX tasks_urlkey ON tasks (urlkey);
 CREATE INDEX tasks_kind ON tasks (kind, id);
+CREATE INDEX tasks_texts ON tasks (texts);
 CREATE INDEX tasks_state ON tasks (state, id);
 CREATE INDEX tasks_since ON tasks (since_time, id);
 

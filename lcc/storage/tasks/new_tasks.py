@@ -8,7 +8,7 @@ from lcc.interfaces import ITaskRules
 from lcc.model.tasks import Task, TaskState
 from lcc.storage.database.locked_counter import draw
 from lcc.storage.database.transactions import Txn
-from lcc.storage.tasks.rows import TASKS, is_polled, task_values
+from lcc.storage.tasks.rows import TASKS, derived_values, task_values
 from lcc.storage.tasks.write import TaskWrite
 
 TASK_IDS = "task_id"
@@ -21,7 +21,8 @@ def insert_task(write: TaskWrite, rules: ITaskRules, task: Task) -> None:
     """
     due = rules.first_due(task.when, write.now) if task.state is TaskState.ACTIVE else None
     new = attrs.evolve(task, created_time=write.now, due_time=due)
-    write.txn.insert("tasks", (*TASKS.columns, "polled"), [(*task_values(new), int(is_polled(task.spec)))])
+    derived = derived_values(task.spec)
+    write.txn.insert("tasks", (*TASKS.columns, *derived), [(*task_values(new), *derived.values())])
 
 
 def draw_task_id(txn: Txn) -> int:

@@ -32,7 +32,7 @@ from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.endings import END_LEVEL, end_attempt, end_waiting
 from lcc.storage.tasks.new_tasks import TASK_IDS, insert_task
 from lcc.storage.tasks.robots import poll_robots, remove_task
-from lcc.storage.tasks.rows import JOBS, TASKS, is_open, is_polled, job_of, task_of, task_values
+from lcc.storage.tasks.rows import JOBS, TASKS, derived_values, is_open, is_polled, job_of, task_of, task_values
 from lcc.storage.tasks.sitemaps import SITEMAP, confirm_sitemap, remove_sitemap
 from lcc.storage.tasks.write import TaskWrite
 
@@ -190,7 +190,7 @@ def _locked_task(write: TaskWrite, number: int) -> Task:
 def _save(write: TaskWrite, task: Task) -> None:
     values = dict(zip(TASKS.columns, task_values(task), strict=True))
     del values["id"]
-    values["polled"] = int(is_polled(task.spec))
+    values |= derived_values(task.spec)
     assignments = ", ".join(f"{name} = ?" for name in values)
     write.txn.execute(f"UPDATE tasks SET {assignments} WHERE id = ?", [*values.values(), task.id])
 

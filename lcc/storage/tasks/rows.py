@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
+from lcc.model.feed_options import wants_texts
 from lcc.model.tasks import POLLED_KINDS, Job, JobSpec, JobState, Task, TaskState, When
 from lcc.storage.database.table import Table
 
@@ -103,6 +104,11 @@ def content_key(spec: JobSpec, after_seconds: int, at_time: int | None) -> str:
 def is_open(state: JobState, due_time: int | None) -> bool:
     """Whether a job in this state goes on."""
     return state in (JobState.PENDING, JobState.RUNNING) or due_time is not None
+
+
+def derived_values(spec: JobSpec) -> dict[str, int]:
+    """Columns of a task that follow from what it does."""
+    return {"polled": int(is_polled(spec)), "texts": int(wants_texts(spec))}
 
 
 def is_polled(spec: JobSpec) -> bool:

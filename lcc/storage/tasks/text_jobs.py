@@ -11,14 +11,12 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from lcc.model.feed_options import read_feed_args
 from lcc.model.items import link_hash
 from lcc.model.polled import PolledContent
 from lcc.model.tasks import DueJob, Job, JobSpec
 from lcc.storage.database.rows import CACHED
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import insert_job
-from lcc.storage.tasks.feed_views import FEED
 from lcc.storage.tasks.rows import dedup_of
 from lcc.storage.tasks.write import TaskWrite
 
@@ -125,17 +123,14 @@ def forget_texts(write: TaskWrite, texts: Sequence[TextRow]) -> None:
     write.txn.execute_in("UPDATE jobs SET dedup = NULL WHERE dedup IN ({in})", dedups)
 
 
-def text_feeds(txn: Txn) -> frozenset[int]:
-    """The feeds whose items' pages are wanted as text."""
-    found = set()
-    sql = "SELECT id, args FROM tasks WHERE kind = ? AND args LIKE '%--full-content%'"
-    for number, args in txn.query(sql, [FEED]):
-        try:
-            if read_feed_args(json.loads(args))[1].full_content:
-                found.add(number)
-        except ValueError:
-            continue
-    return frozenset(found)
+def is_any_wanted(txn: Txn) -> bool:
+    """Whether there is a feed whose items' pages are wanted as text."""
+    return txn.one("SELECT id FROM tasks WHERE texts = 1 LIMIT 1") is not None
+
+
+def _wanting(txn: Txn, tasks: Collection[int]) -> set[int]:
+    """Those of these tasks that are such feeds."""
+    return {row[0] for row in txn.query_in("SELECT id FROM tasks WHERE id IN ({in}) AND texts = 1", sorted(tasks))}
 
 
 def text_position(txn: Txn, name: str) -> int:
@@ -143,25 +138,29 @@ def text_position(txn: Txn, name: str) -> int:
     return int(txn.value("SELECT value FROM schedulerfence WHERE name = ?", [name], -1))
 
 
-def new_items(txn: Txn, after: int, upto: int, feeds: Collection[int]) -> list[NewItem]:
-    """New items of these feeds whose change has a number in this range."""
+def new_items(txn: Txn, after: int, upto: int) -> list[NewItem]:
+    """New items of such feeds whose change has a number in this range."""
     sql = (
         "SELECT change_number, task, identity, record FROM feeditems WHERE change_number > ? AND change_number <= ?"
         " AND found_time = changed_time AND link IS NOT NULL"
     )
-    rows = [row for row in txn.query(sql, [after, upto]) if row[1] in feeds]
+    rows = txn.query(sql, [after, upto])
+    feeds = _wanting(txn, {row[1] for row in rows})
     return [
         NewItem(change, task, bytes(identity), str(json.loads(record).get("link", "")))
         for change, task, identity, record in rows
+        if task in feeds
     ]
 
 
-def items_leading_to(txn: Txn, pages: Sequence[PolledContent], feeds: Collection[int]) -> list[WantedText]:
-    """The pages that items of these feeds lead to."""
+def items_leading_to(txn: Txn, pages: Sequence[PolledContent]) -> list[WantedText]:
+    """The pages that items of such feeds lead to."""
     by_link = {link_hash(page.url): page for page in pages}
     sql = "SELECT link, task, identity FROM feeditems WHERE link IN ({in})"
     found: dict[bytes, WantedText] = {}
-    for link, task, identity in txn.query_in(sql, sorted(by_link)):
+    rows = txn.query_in(sql, sorted(by_link))
+    feeds = _wanting(txn, {task for _, task, _ in rows})
+    for link, task, identity in rows:
         if task in feeds:
             found.setdefault(bytes(link), WantedText(by_link[bytes(link)], task, bytes(identity)))
     return list(found.values())

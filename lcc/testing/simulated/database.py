@@ -138,6 +138,7 @@ class SimulatedDatabase:
         *,
         random: Random,
         series: str = MAIN,
+        lean: bool = False,
     ) -> None:
         self.dialect = server.dialect
         self.counts = DatabaseCounts()

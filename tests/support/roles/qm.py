@@ -20,7 +20,7 @@ from lcc.errors import code
 from lcc.interfaces import IQueueStore
 from lcc.model import CachedUrl, Provider, UrlNotice
 from lcc.protocols.flat import Flat, Vocabulary
-from lcc.protocols.hello import INTERNAL_LIMITS, KNOWS_INTERVAL, Hello, read_hello
+from lcc.protocols.hello import INTERNAL_LIMITS, KNOWS_INTERVAL, Hello, Ready, read_hello
 from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Set, write_notice
 from lcc.protocols.work import (
     DOWN,
@@ -30,7 +30,6 @@ from lcc.protocols.work import (
     Done,
     Fetch,
     Intact,
-    Ready,
     Recall,
     RecordedUpto,
     Running,

@@ -15,8 +15,8 @@ from lcc.fetchers.http import FetchCancelled
 from lcc.interfaces import IFetcher
 from lcc.model import Fetched, FetchOrder
 from lcc.protocols.flat import Flat, Vocabulary
-from lcc.protocols.hello import Hello
-from lcc.protocols.work import DOWN, UP, Done, Fetch, Ready
+from lcc.protocols.hello import Hello, Ready
+from lcc.protocols.work import DOWN, UP, Done, Fetch
 from lcc.roles.peer import Peer
 from lcc.transport.stream import XmlStream
 from tests.support.transports import Wire

@@ -5,8 +5,8 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 
 from lcc.errors import StreamError
-from lcc.protocols.hello import Hello
-from lcc.protocols.work import UP, Capacity, Checked, Deleted, Done, Ready, Robots, Running
+from lcc.protocols.hello import Hello, Ready
+from lcc.protocols.work import UP, Capacity, Checked, Deleted, Done, Robots, Running
 from lcc.protocols.xmlfeed import Start
 from lcc.roles.qm.orders.deleter import Deleter
 from lcc.roles.qm.orders.dispatcher import Dispatcher
