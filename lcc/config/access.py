@@ -65,6 +65,21 @@ class CuConfig:
     wait_max: float = setting(
         120.0, "how long a content user may wait for the next change", unit="seconds", minimum=0, maximum=3600
     )
+    hub: bool = setting(
+        False, "content users may subscribe to Atom feeds of selections at /hub (WebSub); url must be set, too"
+    )
+    hub_allow_private: bool = setting(False, "callbacks of subscribers may be on private and loopback addresses")
+    hub_subscribers_max: int = setting(
+        20_000, "subscribers of the hub; beyond this, further ones are told to try again later", minimum=1
+    )
+    hub_deliveries: int = setting(20, "deliveries to subscribers at once", minimum=4, maximum=1000)
+    hub_deadline: float = setting(10.0, "timeout for a delivery", unit="seconds", minimum=0.1, maximum=300)
+    hub_lease: int = setting(
+        30 * 86400, "longest lease of a subscription", unit="seconds", minimum=3600, maximum=366 * 86400
+    )
+    hub_give_up: int = setting(
+        3 * 86400, "a subscriber whose deliveries have failed for so long is dropped", unit="seconds", minimum=60
+    )
     metrics: str = setting("", METRICS)
     manhole: str = setting("", MANHOLE)
 

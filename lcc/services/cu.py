@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import attrs
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.client.content import ContentClient
 from lcc.config import Config, unix_socket_path
+from lcc.domain.websub import is_url
+from lcc.errors import ConfigError
+from lcc.fetchers.asking import Asker
 from lcc.roles.cu.console import CuCommands, CuEngine
+from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.metrics import CuMetrics
 from lcc.roles.cu.packages.production import Where, Workshop
 from lcc.roles.cu.questions import Questions
@@ -20,10 +25,12 @@ from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
+from lcc.storage.database.claimed import ClaimedTables
 from lcc.storage.database.database import DatabaseService
-from lcc.storage.database.migrations import MAIN, TASKS
+from lcc.storage.database.migrations import HUB, MAIN, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.database.probe import DatabaseProbe
+from lcc.storage.hub.subscribers import HubStore
 from lcc.storage.tasks.orders import order_robots
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
@@ -93,7 +100,8 @@ def build(config: Config, environment: Environment) -> RoleService:
         certificates,
     )
     workshop = Workshop(reactor, where, settings.packages_max, environment.now, settings.packages_per_user)
-    engine = CuEngine(questions, watcher, workshop)
+    hub, hub_services = _hub(config, environment, questions, watcher) if settings.hub else (None, ())
+    engine = CuEngine(questions, watcher, workshop, hub)
     metrics = CuMetrics(engine, database.counts, DatabaseProbe(database.interact, reactor))
     services = RoleService("cu", CuCommands(engine), metrics)
     for service in (
@@ -104,6 +112,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         _AtStop(content.close),
         _AtStop(watcher.stop),
         WorkshopService(workshop),
+        *hub_services,
     ):
         service.setServiceParent(services)
     if settings.listen:
@@ -113,7 +122,7 @@ def build(config: Config, environment: Environment) -> RoleService:
             return (tables or database).write(order_robots, origins, int(environment.now()))
 
         site = build_site(
-            questions, watcher, content, workshop, settings, without, reactor, environment.now, tasks, order
+            questions, watcher, content, workshop, settings, without, reactor, environment.now, tasks, order, hub
         )
         PortService(reactor, endpoint(config, "cu.listen"), site, "cu.listen").setServiceParent(services)
     if settings.listen_xml:
@@ -125,6 +134,60 @@ def build(config: Config, environment: Environment) -> RoleService:
         PortService(reactor, endpoint(config, "cu.listen_xml"), limited, "cu.listen_xml").setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)
     return services
+
+
+class _HubService(Service):
+    """Starts and stops the hub."""
+
+    def __init__(self, hub: Hub, asker: Asker) -> None:
+        self._hub = hub
+        self._asker = asker
+
+    def startService(self) -> None:
+        super().startService()
+        self._hub.start()
+
+    def stopService(self) -> None:
+        super().stopService()
+        self._hub.stop()
+        self._asker.close()
+
+
+def _hub(
+    config: Config, environment: Environment, questions: Questions, watcher: ChangeWatcher
+) -> tuple[Hub, Sequence[Service]]:
+    """The hub, and what runs it.
+
+    :raises ConfigError: it has no address.
+    """
+    settings, reactor = config.cu, environment.reactor
+    if not is_url(settings.url) or not settings.listen:
+        raise ConfigError(
+            ["cu.hub: cu.url must be the URL of the HTTP interface, such as https://cache.example.org/"]
+        )
+    place = place_of(config, HUB)
+    database = environment.database(
+        place.url, place.home, reactor, config.database, random=environment.chance, series=place.series
+    )
+    asker = Asker(
+        reactor,
+        attrs.evolve(config.bot, connect_timeout=settings.hub_deadline, dns_cache=60.0),
+        at_once=settings.hub_deliveries,
+        deadline_seconds=settings.hub_deadline,
+        allow_private=settings.hub_allow_private,
+    )
+    hub = Hub(
+        settings,
+        HubStore(ClaimedTables(database, "hub")),
+        questions,
+        watcher,
+        asker,
+        _without_token(config, settings.listen),
+        reactor,
+        environment.now,
+        environment.token,
+    )
+    return hub, (DatabaseService(database, "hub"), _HubService(hub, asker))
 
 
 def _without_token(config: Config, port: str) -> str:

@@ -56,6 +56,7 @@ STORAGE = {
     "disk": frozenset({"disk"}),
     "providers": frozenset({"database", "providers"}),
     "queue": frozenset({"database", "providers", "queue"}),
+    "hub": frozenset({"database", "hub"}),
     "push": frozenset({"database", "push"}),
     "spider": frozenset({"database", "spider"}),
     "tasks": frozenset({"database", "providers", "tasks"}),

@@ -16,6 +16,7 @@ from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.dialects import Dialect, dialect_for
 from lcc.storage.database.migrations import (
     CONNECTIONS,
+    HUB,
     MAIN,
     PUSH,
     SPIDER,
@@ -85,7 +86,7 @@ def test_both_backends_have_the_same_tables(tmp_path: Path, mariadb: PrivateMari
     sqlite = dialect_for("sqlite:main.db", tmp_path, SETTINGS)
     _migrate(sqlite)
     others: dict[str, list[tuple[str, bool, bool]]] = {}
-    for series in (CONNECTIONS, PUSH, SPIDER, TASKS):
+    for series in (CONNECTIONS, HUB, PUSH, SPIDER, TASKS):
         other = dialect_for(f"sqlite:{series}.db", tmp_path, SETTINGS)
         _migrate(other, series=series)
         others |= _columns(other)
@@ -119,7 +120,7 @@ def test_upgraded_equals_fresh(backend: Any, mariadb: PrivateMariaDb, tmp_path: 
         assert _shape(old) == _shape(fresh)
 
 
-@pytest.mark.parametrize("series", [CONNECTIONS, PUSH, SPIDER, TASKS])
+@pytest.mark.parametrize("series", [CONNECTIONS, HUB, PUSH, SPIDER, TASKS])
 def test_upgraded_files_equal_fresh_ones(tmp_path: Path, series: str) -> None:
     changes = migrations("sqlite", series)
     shapes = []

@@ -10,7 +10,7 @@ from lcc.admin.context import Admin, pass_admin
 from lcc.admin.setup.configuration import read_sample
 from lcc.commands.errors import Failed
 from lcc.config import DEFAULT_FILE
-from lcc.storage.database.migrations import PUSH, SPIDER, TASKS
+from lcc.storage.database.migrations import HUB, PUSH, SPIDER, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.database.status import database_epoch
 
@@ -37,7 +37,7 @@ def init_command(admin: Admin) -> None:
         raise Failed(f"cannot create the home folder: {error}", "set home in lcc.toml to another folder") from None
     with admin.database(create=True) as database:
         database.interact(database_epoch)  # the first use makes the tables, or brings them up to date
-    for series in (TASKS, SPIDER, PUSH):
+    for series in (TASKS, SPIDER, PUSH, HUB):
         with admin.database_at(place_of(admin.config, series)) as database:
             database.interact(database_epoch)
     click.echo("The database is ready.")

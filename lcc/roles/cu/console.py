@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from lcc.domain.wording import Lines, number
+from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.packages.production import Workshop
 from lcc.roles.cu.questions import Questions
 from lcc.roles.cu.watcher import ChangeWatcher
@@ -17,11 +18,13 @@ class CuEngine:
     :ivar questions: to the database.
     :ivar watcher: of those who wait for the next change.
     :ivar workshop: where packages are made.
+    :ivar hub: None: there is none.
     """
 
     questions: Questions
     watcher: ChangeWatcher
     workshop: Workshop
+    hub: Hub | None = None
 
 
 class CuCommands:
@@ -33,8 +36,14 @@ class CuCommands:
     def est(self) -> Lines:
         """As :mod:`lcc.console.commands` says."""
         engine = self.engine
-        return [
+        lines = [
             ("questions", f"{number(engine.questions.waiting, 'question')} to the database under way"),
             ("waiting", f"{number(engine.watcher.waiting, 'user')} waiting for the next change"),
             ("packages", f"{number(engine.workshop.count, 'package')} being made"),
         ]
+        hub = engine.hub
+        if hub is not None:
+            deliveries = f"{hub.delivery.delivered:,} deliveries, {hub.delivery.failed:,} failed"
+            lines.append(("hub", f"{number(hub.subscribers, 'subscriber')}, {hub.failing:,} failing; {deliveries}"))
+            lines.append(("trouble of the hub", hub.trouble or "none"))
+        return lines

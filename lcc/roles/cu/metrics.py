@@ -8,7 +8,7 @@ from typing import Any
 from zope.interface import implementer
 
 from lcc.interfaces import IRoleMetrics
-from lcc.model.metrics import Condition, Reading, gauge
+from lcc.model.metrics import Condition, Reading, counter, gauge
 from lcc.roles.cu.console import CuEngine
 from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
@@ -16,6 +16,11 @@ from lcc.storage.database.probe import DatabaseProbe
 QUESTIONS = gauge("lcc_cu_questions", "Database queries in progress")
 WAITING = gauge("lcc_cu_users_waiting", "Content users waiting for the next change")
 PACKAGES = gauge("lcc_cu_packages_running", "Packages (tar, WARC) in progress")
+SUBSCRIBERS = gauge("lcc_cu_hub_subscribers", "Subscribers of the hub")
+FAILING = gauge("lcc_cu_hub_subscribers_failing", "Subscribers of the hub whose last delivery failed")
+DELIVERED = counter("lcc_cu_hub_deliveries", "Deliveries to subscribers that were accepted")
+FAILED = counter("lcc_cu_hub_deliveries_failed", "Deliveries to subscribers that were not")
+DROPPED = counter("lcc_cu_hub_subscribers_dropped", "Subscribers that were dropped")
 
 
 @implementer(IRoleMetrics)
@@ -37,6 +42,13 @@ class CuMetrics:
         yield QUESTIONS(engine.questions.waiting)
         yield WAITING(engine.watcher.waiting)
         yield PACKAGES(engine.workshop.count)
+        if engine.hub is not None:
+            delivery = engine.hub.delivery
+            yield SUBSCRIBERS(engine.hub.subscribers)
+            yield FAILING(engine.hub.failing)
+            yield DELIVERED(delivery.delivered)
+            yield FAILED(delivery.failed)
+            yield DROPPED(delivery.dropped)
         yield from self._database.readings("cu")
 
     def conditions(self) -> Iterator[Condition]:

@@ -3,7 +3,7 @@
 Several processes may start at the same time; a schema newer than this program is refused.  The table ``meta`` keeps
 the number of the last change applied, under the name of the series (``schema``; SQLite's order numbers, in a file of
 their own, are the series ``connections``, its tasks the series ``tasks``, its crawls the series ``spider``,
-what sites push the series ``push``).
+what sites push the series ``push``, subscribers of the hub the series ``hub``).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ CONNECTIONS = "connections"
 TASKS = "tasks"
 SPIDER = "spider"
 PUSH = "push"
+HUB = "hub"
 
 _FILE = re.compile(r"(?:(?P<series>[a-z]+)_)?(?P<number>\d{3})_(?P<name>[a-z_]+)\.(?P<dialect>[a-z]+)\.sql")
 _CREATE_META = {

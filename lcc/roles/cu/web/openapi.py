@@ -10,6 +10,7 @@ from typing import Any
 
 from lcc.insight.records import FIELDS as ROW_FIELDS
 from lcc.model.states import STATES
+from lcc.roles.cu.atom import MEDIA_TYPE as ATOM
 from lcc.roles.cu.formats import FORMATS, JsonLines
 from lcc.roles.cu.items import FIELDS as ITEM_FIELDS
 from lcc.roles.cu.packages.kinds import KINDS
@@ -200,6 +201,35 @@ def _resourcesync(summary: str, parameters: list[dict[str, Any]]) -> dict[str, A
     return _operation(summary, parameters, good, "400", "401", "403", "404", "405", "429", "503")
 
 
+def _atom() -> dict[str, Any]:
+    names = [name for name in FIELDS if name != "key"]
+    body = {ATOM: {"schema": {"type": "string"}}}
+    good = {"200": {"description": "entries, deletions as RFC 6721 has them, and a link onwards", "content": body}}
+    summary = "What has changed in a selection lately, or since a token, as an Atom feed: the topics of /hub"
+    parameters = [_query_parameter(name, FIELDS[name]) for name in names]
+    return _operation(summary, parameters, good, "400", "401", "405", "410", "429", "503")
+
+
+def _hub() -> dict[str, Any]:
+    fields = ("hub.mode", "hub.topic", "hub.callback", "hub.secret", "hub.lease_seconds")
+    form = {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in fields},
+        "required": list(fields[:3]),
+    }
+    told = {"type": "object", "properties": {"accepted": {"type": "string"}, "lease_seconds": {"type": "integer"}}}
+    good = {
+        "202": {
+            "description": "stored; the callback is asked whether it is meant",
+            "content": {"application/json": {"schema": told}},
+        }
+    }
+    summary = "WebSub: subscribe to an Atom feed, or no longer (where [cu] hub is set)"
+    operation = _operation(summary, [], good, "400", "401", "404", "405", "429", "503")["get"]
+    body = {"required": True, "content": {"application/x-www-form-urlencoded": {"schema": form}}}
+    return {"post": {**operation, "requestBody": body}}
+
+
 def _items() -> dict[str, Any]:
     parameters: list[dict[str, Any]] = []
     for name, meaning in ITEM_PARAMETERS.items():
@@ -285,6 +315,8 @@ def document(version: str) -> dict[str, Any]:
             "/content/{key}": _content("The content of a URL", [key, as_text]),
             "/content": _content("The content of a URL by its name", naming),
             "/items": _items(),
+            "/atom": _atom(),
+            "/hub": _hub(),
             "/package": _package(),
             "/states": _states(),
             "/robots": _questions("What robots.txt of sites say", "Robots", []),

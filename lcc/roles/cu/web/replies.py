@@ -69,9 +69,16 @@ class Asked(Resource):
             run(request, _explain, self._admitted, request)
         return NOT_DONE_YET
 
+    def token(self, request: Request) -> str | None:
+        """The token of the request; None: it has none.
+
+        :raises HttpError: it cannot be read.
+        """
+        return bearer_token(request)
+
     async def _admitted(self, request: Request) -> None:
         party = party_of(request.getClientAddress())
-        await self.answer(request, await self._authenticator.admit(bearer_token(request), party))
+        await self.answer(request, await self._authenticator.admit(self.token(request), party))
 
 
 def _explain(failure: Failure) -> Explained:

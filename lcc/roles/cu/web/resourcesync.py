@@ -74,7 +74,7 @@ class _Document(Asked):
     async def answer(self, request: Request, access: Access) -> None:
         if not access.content:
             raise HttpError(403, "this token is for rows only")
-        piece = await self.database.interact(self.begin(request, access, self._url or _own_url(request)))
+        piece = await self.database.interact(self.begin(request, access, self._url or own_url(request)))
         request.setHeader("content-type", MEDIA_TYPE)
         request.setHeader("cache-control", "no-store")
         request.setHeader("x-content-type-options", "nosniff")
@@ -153,7 +153,7 @@ class Lists(_Document):
         return lambda txn: resource_part(txn, source, at, count, part)
 
 
-def _own_url(request: Any) -> str:
+def own_url(request: Any) -> str:
     """The URL of this server, as the request says.
 
     :raises HttpError: it does not.

@@ -14,10 +14,12 @@ from lcc.client.content import ContentClient
 from lcc.config import CuConfig
 from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.authenticator import Authenticator
+from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.packages.production import Workshop
 from lcc.roles.cu.resourcesync import FOLDER, WELL_KNOWN
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.contents import Contents
+from lcc.roles.cu.web.hub import Atom, HubRequests
 from lcc.roles.cu.web.items import Items
 from lcc.roles.cu.web.line_questions import UserSite
 from lcc.roles.cu.web.listings import Changes, Listing
@@ -56,6 +58,7 @@ def build_site(
     now: Callable[[], float] | None,
     tasks: Reads,
     order_robots: Callable[[Sequence[str]], Deferred[None]],
+    hub: Hub | None = None,
 ) -> LimitedFactory:
     """The site with all that it has.
 
@@ -65,6 +68,7 @@ def build_site(
     :param now: seconds since 1970, for the dates of answers; None: as the machine has them.
     :param tasks: the tables of tasks.
     :param order_robots: orders that robots.txt of these sites are polled.
+    :param hub: None: there is none.
     """
     root = _Root()
     stall = settings.idle_timeout
@@ -78,6 +82,9 @@ def build_site(
     well_known = _Root()
     well_known.putChild(FOLDER.encode(), Description(*source))
     root.putChild(WELL_KNOWN.encode(), well_known)
+    root.putChild(b"atom", Atom(database, authenticator, settings.url, hub, now or (lambda: 0.0)))
+    if hub is not None:
+        root.putChild(b"hub", HubRequests(database, authenticator, hub))
     root.putChild(b"states", States(database, authenticator, reactor, stall))
     root.putChild(b"robots", Robots(database, tasks, authenticator, reactor, stall, order_robots))
     packages = Packages(

@@ -1,0 +1,253 @@
+"""Deliveries to the subscribers of the hub: what each has not got yet, as an Atom document, signed.
+
+Those whose last delivery failed have places of their own, so that slow and dead subscribers do not keep the others
+from what is new.  Redirects are not followed, and callbacks on private addresses are refused by the agent's guards.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from lcc.config import CuConfig
+from lcc.domain.urls import normalise
+from lcc.domain.websub import sign
+from lcc.errors import Busy, StoreUnavailable
+from lcc.fetchers.asking import AskedInVain, Asker
+from lcc.model.hub import HubSubscriber
+from lcc.roles.background import Background
+from lcc.roles.cu.access import WITHOUT_TOKEN, Access
+from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.atom import MEDIA_TYPE, Changed, asked_of, atom_document, link_header, read_changed
+from lcc.roles.cu.query import QueryError
+from lcc.roles.cu.tokens import StartAgain, Token
+from lcc.storage.database.transactions import Txn
+from lcc.storage.hub.subscribers import HubStore
+from lcc.storage.providers.content_users import get_content_user
+
+_log = Logger()
+
+DOCUMENTS_KEPT = 16
+"""Documents that are kept for others of the same topic who are as far."""
+TELL_ATTEMPTS_MAX = 3
+_RETRY_SECONDS, _RETRY_SECONDS_MAX = 30, 3600
+_GONE = 410
+
+
+def access_of(txn: Txn, cuid: int, without: str) -> Access | None:
+    """What a subscriber may see now; None: nothing any longer."""
+    if cuid == 0:
+        return WITHOUT_TOKEN[without]
+    user = get_content_user(txn, cuid)
+    return None if user is None else Access(user.name, user.providers, user.content, user.cuid)
+
+
+def question_to(callback: str, fields: dict[str, str]) -> str:
+    """The callback with these fields in its query, normal."""
+    url = normalise(callback)
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(fields)}"
+
+
+@attrs.frozen
+class _Document:
+    data: bytes
+    changed: Changed
+
+
+class Delivery:
+    """See :mod:`lcc.roles.cu.hub.delivery`.
+
+    :ivar position: up to which changes the hub wakes, or is about to; None: it has not begun.
+    :ivar delivered, failed, dropped: counted since the start.
+    """
+
+    def __init__(
+        self,
+        settings: CuConfig,
+        store: HubStore,
+        main: Reads,
+        asks: Asker,
+        without: str,
+        url: str,
+        now: Callable[[], float],
+    ) -> None:
+        self.position: Token | None = None
+        self.delivered = self.failed = self.dropped = 0
+        self._settings = settings
+        self._store = store
+        self._main = main
+        self._asks = asks
+        self._without = without
+        self._url = url
+        self._now = now
+        self._documents: OrderedDict[tuple[Any, ...], _Document] = OrderedDict()
+        self._running: dict[bytes, Deferred[None]] = {}
+        self._failing: set[bytes] = set()
+        self._reading = Background("Cannot read who is owed changes", self._read_again, self._read_failed)
+        self._asked_again = False
+        self._stopped = False
+
+    def tick(self) -> None:
+        """Each second, and when somebody may be owed something."""
+        if self._reading.busy:
+            self._asked_again = True
+        elif not self._stopped:
+            self._asked_again = False
+            self._reading.begin(self._start_some())
+
+    def stop(self) -> None:
+        """End what is under way; it is delivered again."""
+        self._stopped = True
+        self._reading.cancel()
+        for running in list(self._running.values()):
+            running.cancel()
+
+    async def _start_some(self) -> None:
+        spare = max(1, self._settings.hub_deliveries // 4)
+        for failing, places in ((False, self._settings.hub_deliveries - spare), (True, spare)):
+            mine = len(self._failing) if failing else len(self._running) - len(self._failing)
+            if mine >= places:
+                continue
+            # Those under way are still due: as many more are asked for.
+            found = await self._store.due(int(self._now()), failing, places + len(self._running))
+            for each in [each for each in found if each.id not in self._running][: places - mine]:
+                self._begin(each, failing)
+
+    def _begin(self, subscriber: HubSubscriber, failing: bool) -> None:
+        work = Deferred.fromCoroutine(self._deliver(subscriber))
+        self._running[subscriber.id] = work
+        if failing:
+            self._failing.add(subscriber.id)
+
+        def over(result: Any) -> None:
+            self._running.pop(subscriber.id, None)
+            self._failing.discard(subscriber.id)
+            if isinstance(result, Failure):
+                if not result.check(StoreUnavailable, Busy, CancelledError):
+                    _log.failure("Cannot deliver to {callback}", result, callback=subscriber.callback)
+                return  # with the next tick
+            self.tick()
+
+        work.addBoth(over)
+
+    async def _deliver(self, subscriber: HubSubscriber) -> None:
+        if subscriber.dropped:
+            await self._tell_dropped(subscriber)
+            return
+        access = await self._main.interact(access_of, subscriber.cuid, self._without)
+        if access is None:
+            await self._drop(subscriber, "your user has gone, or may read nothing any longer")
+            return
+        try:
+            document = await self._document(subscriber, access)
+        except StartAgain as error:
+            await self._drop(subscriber, f"changes were lost, start again: {error}")
+            return
+        except QueryError as error:
+            await self._drop(subscriber, f"this topic is none any longer: {error}")
+            return
+        if not document.changed.rows:
+            await self._save(subscriber, document.changed, 0)
+            return
+        headers = {"Content-Type": MEDIA_TYPE, "Link": link_header(subscriber.topic, f"{self._url}hub")}
+        if subscriber.secret:
+            headers["X-Hub-Signature"] = sign(subscriber.secret, document.data)
+        try:
+            reply = await self._asks.post(normalise(subscriber.callback), document.data, headers)
+        except AskedInVain as error:
+            await self._not_delivered(subscriber, str(error))
+            return
+        if reply.status == _GONE:
+            await self._store.remove(subscriber.id)
+        elif reply.is_success:
+            self.delivered += 1
+            await self._save(subscriber, document.changed, 1)
+        else:
+            await self._not_delivered(subscriber, f"it answers {reply.said()}")
+
+    async def _document(self, subscriber: HubSubscriber, access: Access) -> _Document:
+        place = subscriber.topic, access.providers, subscriber.timeline, subscriber.number
+        found = self._documents.get(place)
+        # One that is short may have become longer.
+        if found is not None and (found.changed.more or found.changed.token.number >= self._upto):
+            return found
+        query = asked_of(subscriber.topic, self._url)
+        if query is None:
+            raise QueryError([f"feeds begin with {self._url}"])
+        scoped = access.scoped(query)
+        since = Token(subscriber.timeline, subscriber.number, 0, scoped.selection.digest)
+        changed = await self._main.interact(read_changed, attrs.evolve(scoped, since=str(since), limit=None))
+        data = b""
+        if changed.rows:
+            data = atom_document(changed, subscriber.topic, self._url, f"{self._url}hub", int(self._now()))
+        document = self._documents[place] = _Document(data, changed)
+        while len(self._documents) > DOCUMENTS_KEPT:
+            self._documents.popitem(last=False)
+        return document
+
+    @property
+    def _upto(self) -> int:
+        return self.position.number if self.position is not None else 0
+
+    async def _save(self, subscriber: HubSubscriber, changed: Changed, count: int) -> None:
+        now = int(self._now())
+        owed = changed.more or changed.token.number < self._upto
+        await self._store.save(
+            attrs.evolve(
+                subscriber,
+                timeline=changed.token.timeline,
+                number=changed.token.number,
+                due_time=now if owed else 0,
+                failures=0,
+                since_time=0,
+                delivered_time=now if count else subscriber.delivered_time,
+                deliveries=subscriber.deliveries + count,
+                why="",
+            )
+        )
+
+    async def _not_delivered(self, subscriber: HubSubscriber, why: str) -> None:
+        self.failed += 1
+        now, failures = int(self._now()), subscriber.failures + 1
+        since = subscriber.since_time or now
+        if now - since >= self._settings.hub_give_up:
+            await self._drop(subscriber, f"deliveries fail: {why}")
+            return
+        wait = min(_RETRY_SECONDS << min(failures - 1, 10), _RETRY_SECONDS_MAX)
+        await self._store.save(
+            attrs.evolve(subscriber, failures=failures, since_time=since, due_time=now + wait, why=why)
+        )
+
+    async def _drop(self, subscriber: HubSubscriber, why: str) -> None:
+        self.dropped += 1
+        _log.info("Subscriber {callback} is dropped: {why}", callback=subscriber.callback, why=why)
+        dropped = attrs.evolve(subscriber, dropped=1, why=why, failures=0, due_time=int(self._now()))
+        await self._store.save(dropped)
+
+    async def _tell_dropped(self, subscriber: HubSubscriber) -> None:
+        fields = {"hub.mode": "denied", "hub.topic": subscriber.topic, "hub.reason": subscriber.why}
+        try:
+            await self._asks.get(question_to(subscriber.callback, fields))
+        except AskedInVain:
+            failures = subscriber.failures + 1
+            if failures < TELL_ATTEMPTS_MAX:
+                due = int(self._now()) + _RETRY_SECONDS * failures
+                await self._store.save(attrs.evolve(subscriber, failures=failures, due_time=due))
+                return
+        await self._store.remove(subscriber.id)
+
+    def _read_again(self) -> None:
+        if self._asked_again and not self._stopped:
+            self.tick()
+
+    def _read_failed(self, failure: Failure) -> None:
+        self._asked_again = False
+        if not failure.check(StoreUnavailable, Busy, CancelledError):
+            _log.failure("Cannot read who is owed changes", failure=failure)

@@ -1,0 +1,206 @@
+"""Subscribers of the hub of content users, and requests that are yet to be confirmed (``hubsub``, ``hubask``).
+
+A subscriber is one row, however far behind it is: the number of the last change that it got, and whether it is owed
+something.  Who is owed nothing has got all up to the hub's own position, so that a change of which it is not to be
+told costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from lcc.model.hub import HubAsk, HubSubscriber
+from lcc.storage.database.claimed import ClaimedTables
+from lcc.storage.database.table import Table
+from lcc.storage.database.transactions import Txn
+
+WHY_CHARS = 500
+PURGED_AT_ONCE = 1000
+ASKS = Table("hubask", ["id"], [field.name for field in attrs.fields(HubAsk)])
+SUBSCRIBERS = Table("hubsub", ["id"], [field.name for field in attrs.fields(HubSubscriber)])
+
+
+def digest(*texts: str) -> bytes:
+    """What rows are known by."""
+    return blake2b("\n".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _ask(row: Sequence[Any]) -> HubAsk:
+    return HubAsk(bytes(row[0]), *row[1:])
+
+
+def as_subscriber(row: Sequence[Any]) -> HubSubscriber:
+    """The subscriber of a row of :data:`SUBSCRIBERS`."""
+    return HubSubscriber(bytes(row[0]), bytes(row[1]), *row[2:])
+
+
+class HubStore:
+    """See :mod:`lcc.storage.hub.subscribers`."""
+
+    def __init__(self, tables: ClaimedTables) -> None:
+        self.claim = tables.claim
+        self._select = tables.select
+        self._write = tables.write
+
+    def position(self) -> Deferred[str]:
+        """Up to which change all subscribers were woken, as a token; empty: it is the first start."""
+        return self._select(_position)
+
+    def topics(self) -> Deferred[dict[bytes, str]]:
+        """Those that have subscribers, by their ids."""
+        return self._select(_topics)
+
+    def counts(self) -> Deferred[tuple[int, int, int]]:
+        """Subscribers, those of them whose deliveries fail, and open requests."""
+        return self._select(_counts)
+
+    def get(self, ident: bytes) -> Deferred[HubSubscriber | None]:
+        """A subscriber."""
+        return self._select(_get, ident)
+
+    def wake(self, topics: Collection[bytes], before: tuple[str, int], position: str, now: int) -> Deferred[None]:
+        """Something was changed in these topics.
+
+        :param before: timeline and number up to which who is owed nothing has got all.
+        :param position: the new one.
+        """
+        return self._write(_wake, list(topics), before, position, now)
+
+    def drop_all(self, why: str, position: str, now: int) -> Deferred[None]:
+        """What was changed is no longer known."""
+        return self._write(_drop_all, why, position, now)
+
+    def add_ask(self, ask: HubAsk) -> Deferred[None]:
+        """A request; it takes the place of an open one of the same callback and topic."""
+        return self._write(_add_ask, ask)
+
+    def due_asks(self, now: int, limit: int) -> Deferred[list[HubAsk]]:
+        """Requests whose callbacks are to be asked."""
+        return self._select(_due_asks, now, limit)
+
+    def confirmed(self, ask: HubAsk, subscriber: HubSubscriber | None) -> Deferred[None]:
+        """A callback has confirmed a request; None: it subscribes no longer."""
+        return self._write(_confirmed, ask, subscriber)
+
+    def ask_later(self, ask: HubAsk, due_time: int) -> Deferred[None]:
+        """A callback could not be asked; 0: it is asked no more."""
+        return self._write(_ask_later, ask, due_time)
+
+    def due(self, now: int, failing: bool, limit: int) -> Deferred[list[HubSubscriber]]:
+        """Those to whom something is to be delivered, the longest waiting first.
+
+        :param failing: of those whose last delivery failed, or of the others.
+        """
+        return self._select(_due, now, failing, limit)
+
+    def save(self, subscriber: HubSubscriber) -> Deferred[None]:
+        """What became of a delivery."""
+        return self._write(_save, subscriber)
+
+    def remove(self, ident: bytes) -> Deferred[None]:
+        """It is told nothing more."""
+        return self._write(_remove, ident)
+
+    def purge(self, now: int) -> Deferred[int]:
+        """Forget those whose lease is over."""
+        return self._write(_purge, now)
+
+
+def list_subscribers(txn: Txn, limit: int) -> list[HubSubscriber]:
+    """The newest ones."""
+    return [
+        as_subscriber(row) for row in txn.query(f"{SUBSCRIBERS.select} ORDER BY made_time DESC, id LIMIT ?", [limit])
+    ]
+
+
+def _position(txn: Txn) -> str:
+    return str(txn.value("SELECT value FROM meta WHERE name = 'hub_position'", [], ""))
+
+
+def _set_position(txn: Txn, position: str) -> None:
+    txn.upsert("meta", ["name", "value"], [("hub_position", position)], ["name"], ["value"])
+
+
+def _topics(txn: Txn) -> dict[bytes, str]:
+    sql = "SELECT topicid, MIN(topic) FROM hubsub WHERE dropped = 0 GROUP BY topicid"
+    return {bytes(ident): topic for ident, topic in txn.query(sql)}
+
+
+def _counts(txn: Txn) -> tuple[int, int, int]:
+    asks = txn.value("SELECT COUNT(*) FROM hubask", [], 0)
+    row = txn.one("SELECT COUNT(*), SUM(CASE WHEN failures > 0 THEN 1 ELSE 0 END) FROM hubsub") or (0, 0)
+    return row[0], round(row[1] or 0), asks
+
+
+def _get(txn: Txn, ident: bytes) -> HubSubscriber | None:
+    row = txn.one(f"{SUBSCRIBERS.select} WHERE id = ?", [ident])
+    return None if row is None else as_subscriber(row)
+
+
+def _wake(txn: Txn, topics: Sequence[bytes], before: tuple[str, int], position: str, now: int) -> None:
+    timeline, number = before
+    # In this order: MySQL takes new values to the right of where they are set.
+    sql = (
+        "UPDATE hubsub SET number = CASE WHEN timeline = ? AND number > ? THEN number ELSE ? END, timeline = ?,"
+        " due_time = ? WHERE due_time = 0 AND topicid IN ({in})"
+    )
+    txn.execute_in(sql, list(topics), [timeline, number, number, timeline, now])
+    _set_position(txn, position)
+
+
+def _drop_all(txn: Txn, why: str, position: str, now: int) -> None:
+    txn.execute("UPDATE hubsub SET dropped = 1, why = ?, due_time = ?, failures = 0", [why[:WHY_CHARS], now])
+    _set_position(txn, position)
+
+
+def _add_ask(txn: Txn, ask: HubAsk) -> None:
+    ASKS.upsert(txn, [attrs.astuple(ask)])
+
+
+def _due_asks(txn: Txn, now: int, limit: int) -> list[HubAsk]:
+    return [
+        _ask(row) for row in txn.query(f"{ASKS.select} WHERE due_time <= ? ORDER BY due_time LIMIT ?", [now, limit])
+    ]
+
+
+def _confirmed(txn: Txn, ask: HubAsk, subscriber: HubSubscriber | None) -> None:
+    if subscriber is None:
+        _remove(txn, ask.id)
+    else:
+        SUBSCRIBERS.upsert(txn, [attrs.astuple(subscriber)])
+    txn.execute("DELETE FROM hubask WHERE id = ? AND mode = ? AND secret = ?", [ask.id, ask.mode, ask.secret])
+
+
+def _ask_later(txn: Txn, ask: HubAsk, due_time: int) -> None:
+    if due_time:
+        txn.execute("UPDATE hubask SET due_time = ?, failures = failures + 1 WHERE id = ?", [due_time, ask.id])
+    else:
+        txn.execute("DELETE FROM hubask WHERE id = ?", [ask.id])
+
+
+def _due(txn: Txn, now: int, failing: bool, limit: int) -> list[HubSubscriber]:
+    where = "failures > 0" if failing else "failures = 0"
+    sql = f"{SUBSCRIBERS.select} WHERE due_time > 0 AND due_time <= ? AND {where} ORDER BY due_time, id LIMIT ?"
+    return [as_subscriber(row) for row in txn.query(sql, [now, limit])]
+
+
+def _save(txn: Txn, subscriber: HubSubscriber) -> None:
+    names = ("timeline", "number", "dropped", "due_time", "failures", "since_time", "delivered_time", "deliveries")
+    values = [*(getattr(subscriber, name) for name in names), subscriber.why[:WHY_CHARS], subscriber.id]
+    assignments = ", ".join(f"{name} = ?" for name in names)
+    txn.execute(f"UPDATE hubsub SET {assignments}, why = ? WHERE id = ?", values)
+
+
+def _remove(txn: Txn, ident: bytes) -> None:
+    txn.execute("DELETE FROM hubsub WHERE id = ?", [ident])
+
+
+def _purge(txn: Txn, now: int) -> int:
+    found = txn.query("SELECT id FROM hubsub WHERE expires_time <= ? LIMIT ?", [now, PURGED_AT_ONCE])
+    txn.execute_in("DELETE FROM hubsub WHERE id IN ({in})", [ident for (ident,) in found])
+    return len(found)
