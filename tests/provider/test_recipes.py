@@ -32,7 +32,13 @@ PASSWORD = "0123456789abcdef"
 
 def recipe(words: str) -> str:
     """The commands of the recipe that is announced by these words."""
-    return PAGE.read_text(encoding="utf-8").partition(words)[2].partition("```sh\n")[2].partition("```")[0]
+    return (
+        PAGE.read_text(encoding="utf-8")
+        .partition(words)[2]
+        .partition("```sh")[2]
+        .partition("\n")[2]
+        .partition("```")[0]
+    )
 
 
 @attrs.define
