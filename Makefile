@@ -44,7 +44,7 @@ help:
 
 # Two steps, because the demo can do without the tools of the developers.
 run-venv: $(STAMPS)/run
-venv: $(STAMPS)/replay $(STAMPS)/resync
+venv: $(STAMPS)/replay $(STAMPS)/resync $(STAMPS)/index-now
 
 $(STAMPS)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -83,6 +83,13 @@ $(STAMPS)/resync: $(STAMPS)/dev
 	@$(PY) -m venv $(VENV)/resync
 	@! $(PY) -c 'import distutils' 2>/dev/null || \
 	    $(VENV)/resync/bin/python -m pip --disable-pip-version-check --quiet install resync==2.0.1
+	@touch $@
+
+# Others' pinger of IndexNow; it pins other versions of what we use.
+$(STAMPS)/index-now: $(STAMPS)/dev
+	@echo "Installing index-now-for-python, with which sites ping, into $(VENV)/index-now …"
+	@$(PY) -m venv $(VENV)/index-now
+	@$(VENV)/index-now/bin/python -m pip --disable-pip-version-check --quiet install index-now-for-python==1.1.2
 	@touch $@
 
 # MariaDB, nginx, vsftpd, search engines: only their programs.  The tests start servers of their own, in temporary folders.

@@ -136,6 +136,12 @@ STEPS = (
         quick="--sets 10000",
     ),
     Step(
+        "IndexNow",
+        "push_speed",
+        ("pushed URLs in lists of 100, MariaDB", "pushed URLs one by one, MariaDB"),
+        quick="--seconds 2",
+    ),
+    Step(
         "latency",
         "latency",
         ("notification to cached, p50", "notification to cached, p99"),

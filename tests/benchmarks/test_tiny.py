@@ -18,6 +18,7 @@ TINY = {
     "packages": "--files 20 --file-bytes 500",
 }
 TINY_LONG = {
+    "IndexNow": "--seconds 0.3 --connections 2",
     "feeds without news, SQLite": "--feeds 3 --items 1 --peers sfeed --sqlite",
     "fetching": "--files 40 --peers curl",
     "latency": "--urls 2 --sqlite",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import pytest_twisted
 from twisted.internet import reactor
+from twisted.internet.threads import deferToThread
 
 from lcc.config import parse_config
 from lcc.errors import ConfigError
@@ -66,3 +70,52 @@ async def test_a_key_is_fetched_and_waits_for_the_operator(backend: Backend) -> 
     finally:
         site.stop()
         await role.stopService()
+
+
+PINGER = """
+import sys
+from index_now import IndexNowAuthentication, submit_url_to_index_now, submit_urls_to_index_now
+endpoint, host, key, location, *urls = sys.argv[1:]
+authentication = IndexNowAuthentication(host=host, api_key=key, api_key_location=location)
+answers = [submit_urls_to_index_now(authentication, urls, endpoint)]
+answers.append(submit_url_to_index_now(authentication, urls[0], endpoint))
+print(*map(int, answers))
+"""
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest_twisted.ensureDeferred
+async def test_pings_of_others(backend: Backend) -> None:
+    """curl, and PyPI's index-now-for-python."""
+    text = f'home = "."\n[push]\n{LISTEN}\nany_port = true\nallow_private = true'
+    role = push.build(parse_config(text, backend.home), real_environment(reactor))
+    site = WebSite()
+    site.files[f"/{KEY}.txt"] = KEY.encode()
+    role.startService()
+    try:
+        await until(lambda: dict(role.commands.est())["push server"] == "accepts pushes")
+        (port,) = (each.bound_port.getHost().port for each in role if isinstance(each, PortService))
+        endpoint, host = f"http://127.0.0.1:{port}/indexnow", f"127.0.0.1:{site.port}"
+        urls = [f"{site.url}a?x=1&y=2", f"{site.url}b"]
+        python = Path(sys.prefix) / "index-now" / "bin" / "python"
+        assert python.exists(), "make venv installs it"
+        said = await _run(str(python), "-c", PINGER, endpoint, host, KEY, f"{site.url}{KEY}.txt", *urls)
+        assert said.splitlines()[-1] == "202 202"
+        curl = ("curl", "--silent", "--write-out", "%{http_code}", "--output", "/dev/null")
+        query = ("--get", "--data-urlencode", f"url={urls[0]}", "--data-urlencode", f"key={KEY}")
+        assert await _run(*curl, *query, endpoint) == "202"
+        body = json.dumps({"host": host, "key": KEY, "urlList": urls})
+        header = ("--header", "Content-Type: application/json; charset=utf-8")
+        assert await _run(*curl, *header, "--data-binary", body, endpoint) == "202"
+        report = f"http://127.0.0.1:{port}/indexnow/report?host={host}&key={KEY}"
+        shown = json.loads(await _run("curl", "--silent", report))
+        assert sum(each["urls"] for key in shown["keys"] for each in key["pushes"]) == 6
+    finally:
+        site.stop()
+        await role.stopService()
+
+
+async def _run(*command: str) -> str:
+    done = await deferToThread(subprocess.run, command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -233,6 +233,17 @@ def test_a_job_that_stores_something_else(tasks: Sitemaps) -> None:
     assert "'sitemap' only" in tasks.job(job.id).message
 
 
+def test_more_urls_than_a_site_may_have(tasks: Sitemaps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lcc.storage.tasks.sitemaps.SITE_URLS_MAX", 5)
+    top = tasks.sitemap()
+    tasks.read(top, index("a.xml", "b.xml"))
+    first, second = tasks.documents(top)
+    assert tasks.read(first, urlset(*pages(1, 2, 3))) == new(1, 2, 3)
+    with pytest.raises(AssertionError, match="list 6 URLs: 5 are allowed"):
+        tasks.read(second, urlset(*pages(4, 5, 6)))
+    assert tasks.told() == []
+
+
 # ResourceSync.
 
 

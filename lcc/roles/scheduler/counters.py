@@ -15,6 +15,8 @@ class Counters:
     :ivar late: endings that did nothing.
     :ivar followups: jobs that jobs have added.
     :ivar polled: polls that were put into the queue.
+    :ivar retracted: URLs that sitemaps list no longer, and that were retracted.
+    :ivar sitemap_urls_held: how many of these are held now, until an operator confirms them.
     :ivar orders: of commands and the monitor.
     :ivar notified: sets that the UNS has accepted; ``refused``: that it has not.
     """
@@ -28,6 +30,8 @@ class Counters:
     late: int = 0
     followups: int = 0
     polled: int = 0
+    retracted: int = 0
+    sitemap_urls_held: int = 0
     orders: int = 0
     notified: int = 0
     refused: int = 0

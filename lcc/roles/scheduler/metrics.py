@@ -32,6 +32,10 @@ ENDED = counter("lcc_scheduler_jobs_ended", "Attempts that ended: completed, tem
 LATE = counter("lcc_scheduler_endings_late", "Reports of earlier attempts, or said again: they did nothing")
 ENDINGS_WAITING = gauge("lcc_scheduler_endings_waiting", "Reports that wait to be recorded")
 POLLED = counter("lcc_scheduler_polls", "Polls put into the queue")
+RETRACTED = counter("lcc_scheduler_urls_retracted", "URLs that sitemaps list no longer, retracted")
+SITEMAP_URLS_HELD = gauge(
+    "lcc_scheduler_sitemap_urls_held", "URLs that sitemaps list no longer, too many at once: held until confirmed"
+)
 ORDERS = counter("lcc_scheduler_orders", "Orders of commands and the monitor carried out")
 NOTICES = counter("lcc_scheduler_notices", "Sets of notices answered by the UNS: accepted, refused", "answer")
 PAUSED = gauge("lcc_scheduler_paused", "1: paused by an operator, gives out no jobs")
@@ -73,6 +77,8 @@ class SchedulerMetrics:
         yield LATE(counts.late)
         yield ENDINGS_WAITING(engine.endings_waiting)
         yield POLLED(counts.polled)
+        yield RETRACTED(counts.retracted)
+        yield SITEMAP_URLS_HELD(counts.sitemap_urls_held)
         yield ORDERS(counts.orders)
         yield NOTICES.by({"accepted": counts.notified, "refused": counts.refused})
         yield PAUSED(engine.paused_since is not None)

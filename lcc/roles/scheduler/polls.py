@@ -178,8 +178,14 @@ class Polls:
 
     async def _retract(self) -> None:
         self._ticks += 1
-        if self._ticks % _RETRACT_TICKS == 0 and self._room() and await self._store.gone_sites():
-            await self._store.retract_gone(int(self._engine.now()))
+        if self._ticks % _RETRACT_TICKS or not self._room():
+            return
+        counters = self._engine.counters
+        if await self._store.gone_sites():
+            counters.retracted += await self._store.retract_gone(int(self._engine.now()))
+            _, counters.sitemap_urls_held = await self._store.held_sitemaps()
+        else:
+            counters.sitemap_urls_held = 0
 
     # Polls that are due.
 

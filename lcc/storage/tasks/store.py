@@ -58,7 +58,7 @@ from lcc.storage.tasks.polls import (
     save_position,
 )
 from lcc.storage.tasks.robots import AskedBySite, asked_said, poll_robots, untold_asked
-from lcc.storage.tasks.sitemaps import gone_sites, retract_gone
+from lcc.storage.tasks.sitemaps import gone_sites, held_sitemaps, retract_gone
 from lcc.storage.tasks.text_jobs import TextRow, WantedText, forget_texts, make_text_jobs
 from lcc.storage.tasks.views import resources
 from lcc.storage.tasks.write import TaskWrite, claim_run
@@ -308,6 +308,10 @@ class TaskStore:
     def gone_sites(self) -> Deferred[list[int]]:
         """As :func:`lcc.storage.tasks.sitemaps.gone_sites`."""
         return self._database.select(gone_sites)
+
+    def held_sitemaps(self) -> Deferred[tuple[int, int]]:
+        """As :func:`lcc.storage.tasks.sitemaps.held_sitemaps`."""
+        return self._database.select(held_sitemaps)
 
     def retract_gone(self, now: int) -> Deferred[int]:
         """As :func:`lcc.storage.tasks.sitemaps.retract_gone`."""
