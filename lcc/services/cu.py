@@ -16,7 +16,7 @@ from lcc.fetchers.asking import Asker
 from lcc.roles.cu.console import CuCommands, CuEngine
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.metrics import CuMetrics
-from lcc.roles.cu.packages.production import Where, Workshop
+from lcc.roles.cu.packages.production import Where, Workshop, content_ports, package_threads
 from lcc.roles.cu.questions import Questions
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.site import build_site
@@ -99,7 +99,15 @@ def build(config: Config, environment: Environment) -> RoleService:
         config.under_home(settings.temporary),
         certificates,
     )
-    workshop = Workshop(reactor, where, settings.packages_max, environment.now, settings.packages_per_user)
+    workshop = Workshop(
+        reactor,
+        where,
+        settings.packages_max,
+        environment.now,
+        settings.packages_per_user,
+        environment.package_threads or package_threads,
+        environment.content_ports or content_ports,
+    )
     hub, hub_services = _hub(config, environment, questions, watcher) if settings.hub else (None, ())
     engine = CuEngine(questions, watcher, workshop, hub)
     metrics = CuMetrics(engine, database.counts, DatabaseProbe(database.interact, reactor))

@@ -10,7 +10,7 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,11 @@ from lcc.transport.pipes import Pipes
 
 if TYPE_CHECKING:
     from lcc.config import Config
+    from lcc.model.links import ExtractionLimits
+    from lcc.roles.cu.packages.ports import ContentPorts
+    from lcc.roles.cu.packages.production import Where
     from lcc.roles.manager.engine import JobStarter
+    from lcc.roles.spider.extraction import Spawn
     from lcc.storage.database.database import Database
 
 
@@ -54,6 +58,10 @@ class Environment:
     :ivar supervisor: has started this process and wants its status; None: nobody does.
     :ivar pipes: by which roles of this process meet; None: each has a process of its own.
     :ivar starter: starts the jobs of a manager, in place of real processes; None: these.
+    :ivar extraction: starts what extracts links, by its limits and the names of the extractors, in place of real
+        processes; None: these.
+    :ivar package_threads: makes the threads that make packages, so many at most; None: real ones.
+    :ivar content_ports: makes what reads content of other machines in these; None: over sockets.
     """
 
     reactor: Any
@@ -68,6 +76,9 @@ class Environment:
     supervisor: Supervisor | None = None
     pipes: Pipes | None = None
     starter: Callable[[Config], JobStarter] | None = None
+    extraction: Callable[[ExtractionLimits, Sequence[str]], Spawn] | None = None
+    package_threads: Callable[[int], Any] | None = None
+    content_ports: Callable[[Where], ContentPorts] | None = None
 
     def in_thread(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
         """Call a function that blocks, in a thread of the reactor."""

@@ -185,7 +185,11 @@ def build(config: Config, environment: Environment) -> RoleService:
         page_chars=TEXT_CHARS if any(store.wants_text for store in stores) else 0,
     )
     workers = settings.workers or min(WORKERS_MAX, os.cpu_count() or 1)
-    pool = ExtractionPool(reactor, spawn_by(reactor, limits, settings.extractors), limits, workers)
+    if environment.extraction is None:
+        spawn = spawn_by(reactor, limits, settings.extractors)
+    else:
+        spawn = environment.extraction(limits, settings.extractors)
+    pool = ExtractionPool(reactor, spawn, limits, workers)
     keeping = Keeping(
         stores,
         frontier,

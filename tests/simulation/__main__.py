@@ -1,7 +1,7 @@
 """Runs worlds: ``python -m tests.simulation 1000`` (``make sim SEEDS=1000``).
 
 Every fourth seed is also run with sites that tell of their pages in fast-path elements, as sites mostly do: "8p"; and
-every fourth with a scheduler, managers and tasks: "2t".
+every fourth with a scheduler, managers and tasks: "2t"; every fourth with spiders: "1s".
 
 Seeds that were run before with the same code are not run again.  One in a hundred is run twice, in another process
 each time, and must come out the same, event by event.  A violation is shown with its seed and the faults that it
@@ -21,7 +21,7 @@ from twisted.logger import LogEvent, formatEvent, globalLogBeginner
 from .faults import Fault, parse_fault
 from .many import needed, quietly, run_many
 from .results import Results
-from .run import PLAIN, TASKS, Result, run_seed
+from .run import CRAWLS, PLAIN, TASKS, Result, run_seed
 
 VARIED_EVERY = 4
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,12 @@ def main() -> int:
     parser.add_argument("--faults", type=argparse.FileType("r"), help="in place of those that the seed decides")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "simulation" / "results.jsonl")
-    parser.add_argument("--tasks", action="store_true", help="all of them with a scheduler, and no others")
+    kinds = parser.add_mutually_exclusive_group()
+    help_text = "all of them with {}, and no others"
+    kinds.add_argument(
+        "--tasks", dest="kind", action="store_const", const=TASKS, default="", help=help_text.format("a scheduler")
+    )
+    kinds.add_argument("--spiders", dest="kind", action="store_const", const=CRAWLS, help=help_text.format("spiders"))
     parser.add_argument("--until-found", action="store_true", help="stop at the first violation")
     parser.add_argument("--no-shrink", action="store_true")
     options = parser.parse_args()
@@ -71,10 +76,10 @@ def main() -> int:
         return bool(show(options.seed, faults).violations)
     results = Results(options.results, code_version())
     numbers = range(options.first, options.first + options.seeds)
-    wanted = [f"{number}{TASKS if options.tasks else ''}" for number in numbers]
-    if not (options.until_found or options.tasks):
-        wanted += [f"{number}{PLAIN}" for number in numbers if number % VARIED_EVERY == 0]
-        wanted += [f"{number}{TASKS}" for number in numbers if number % VARIED_EVERY == VARIED_EVERY // 2]
+    wanted = [f"{number}{options.kind}" for number in numbers]
+    if not (options.until_found or options.kind):
+        for rest, kind in ((0, PLAIN), (1, CRAWLS), (2, TASKS)):
+            wanted += [f"{number}{kind}" for number in numbers if number % VARIED_EVERY == rest]
     bad = run_many(wanted, results, options.jobs, options.until_found)
     quietly()
     for result in bad[:5]:

@@ -12,9 +12,11 @@ from lcc.storage.disk.content_paths import ATTEMPTS
 from lcc.testing.simulated.database import DatabaseFaults
 from lcc.testing.simulated.timeline import EPOCH
 
+from .crawl import LEASE_SECONDS as SPIDER_LEASE_SECONDS
+from .crawl import SPIDER_NAMES
 from .promises import Promises
 from .sites import SiteFaults
-from .system import CENTRAL, DATABASE, QM, UNSES, System
+from .system import CENTRAL, CU, DATABASE, QM, UNSES, System
 from .tasks import LEASE_SECONDS, MANAGER_NAMES, SCHEDULER
 
 
@@ -57,7 +59,7 @@ ROLES = ("qm", "uns1", "uns2", "central", "botm1", "botm2", "bot1a", "bot1b", "b
 
 def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     """What goes wrong in this run; sometimes nothing does, sometimes one thing, sometimes everything at once."""
-    if chance.random() < 0.05:
+    if chance.random() < 0.05 or (system.crawl is not None and not system.crawl.has_troubles):
         return []
     chosen = [kind for kind in KINDS if KINDS[kind].weight and chance.random() < 0.35]
     if "restore" in chosen:
@@ -75,6 +77,8 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     faults += _clock_steps(system, until_seconds)
     if system.tasks is not None:
         faults += _task_faults(system, until_seconds)
+    if system.crawl is not None:
+        faults += _spider_faults(system, until_seconds)
     return sorted(faults, key=lambda fault: fault.time)
 
 
@@ -123,6 +127,28 @@ def _task_faults(system: System, until_seconds: float) -> list[Fault]:
             time = round(chance.uniform(since, upto), 3)
             seconds = round(KINDS[kind].mean_seconds * chance.uniform(0.5, 1.5), 3)
             faults.append(Fault(time, kind, manager, seconds, chance.randrange(1 << 30)))
+    return faults
+
+
+def _spider_faults(system: System, until_seconds: float) -> list[Fault]:
+    """What befalls spiders: they lose lcc-cu, the UNSes, or the database, are gone, or silent for about a lease."""
+    chance = system.timeline.random("spider faults")
+    spiders = [name for name in SPIDER_NAMES if name in system.roles]
+    kinds = ("kill", "kill", "kill", "stop", "freeze", "freeze", "spider-parted", "power", "disk-full", "clock-step")
+    faults = []
+    for _ in range(chance.choice((0, 2, 5, 10, 16))):
+        name, kind = chance.choice(spiders), chance.choice(kinds)
+        host = system.machine_of[name]
+        other = chance.choice((CU, CU, DATABASE, *UNSES))
+        mean = KINDS[kind].mean_seconds or 1.0
+        seconds = round(min(chance.expovariate(1 / mean), 4 * mean), 3)
+        if kind in ("freeze", "spider-parted") and chance.random() < 0.5:
+            seconds = round(chance.uniform(0.8, 2.0) * SPIDER_LEASE_SECONDS, 3)
+        target = (
+            name if kind in ("kill", "stop", "freeze") else f"{host}~{other}" if kind == "spider-parted" else host
+        )
+        time = round(chance.uniform(0.0, until_seconds), 3)
+        faults.append(Fault(time, kind, target, seconds, chance.randrange(1 << 30)))
     return faults
 
 
@@ -465,6 +491,7 @@ KINDS = {
     "restore": Kind(_restore, _the_database, 0.2, 5),
     "spool-damage": Kind(_spool_damage, _a_spool, 0.3, 8),
     "manager-parted": Kind(_part, _two_hosts, 0, 10),
+    "spider-parted": Kind(_part, _two_hosts, 0, 8),
     "unheard": Kind(_unheard, _a_host, 0, 6),
     "workers-fail": Kind(_workers_fail, _a_host, 0, 16),
     "answers-lost": Kind(_answers_lost, _the_database, 0, 6),

@@ -9,7 +9,7 @@ from typing import Any
 
 from lcc.model import FetchOrder, Source
 from lcc.model.number_ranges import NumberRanges
-from lcc.storage.database.migrations import MAIN
+from lcc.storage.database.migrations import MAIN, SPIDER
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.disk.content_sync import read_mark
 from lcc.storage.disk.set_file import HEADER_BYTES
@@ -17,6 +17,8 @@ from lcc.storage.views.content_check import order_again
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.timeline import EPOCH
 
+from .crawl import SPIDER_NAMES
+from .crawl_promises import CrawlPromises
 from .notifier import POLLED, WatchedSite
 from .sites import Place, Site, identity
 from .system import BOTMS, QM, UNSES, System
@@ -70,11 +72,21 @@ class Promises:
         self._tasks: TaskPromises | None = None
         if system.tasks is not None:
             self._tasks = TaskPromises(system.tasks, self.broken, self._scheduler_was_told)
+        self._crawl: CrawlPromises | None = None
+        if system.crawl is not None:
+            disks = {name: system.machines[system.machine_of[name]] for name in SPIDER_NAMES if name in system.roles}
+            self._crawl = CrawlPromises(system.crawl, self.broken, self.rows, disks)
+            system.content_missed = lambda *file: self._crawl is not None and self._crawl.unreadable.add(file)
 
     @property
     def task_counts(self) -> dict[str, int]:
         """What there was of tasks."""
         return {} if self._tasks is None else self._tasks.counts
+
+    @property
+    def crawl_counts(self) -> dict[str, int]:
+        """What there was of a crawl."""
+        return {} if self._crawl is None else self._crawl.counts
 
     def broken(self, promise: str, text: str) -> None:
         """It was."""
@@ -85,6 +97,8 @@ class Promises:
         """The database was put back from a backup."""
         self._last_change = self.rows("SELECT value FROM counters WHERE name = 'change'")[0][0]
         self._changed.clear()
+        if self._crawl is not None:
+            self._crawl.put_back(self._last_change)
         # What was noted of machines with orders is lost with it.
         self._overlaps_until = self._timeline.now + LEASE_SECONDS
         self._check_files()
@@ -136,7 +150,7 @@ class Promises:
             site.overlaps.clear()
 
     def _fetch_begins(self, order: FetchOrder) -> None:
-        site = next(site for site in self._system.all_sites if site.pid == order.pid)
+        site = self._system.site_of(order.pid, order.url)
         for hours in (site.hours, site.hours_of(order.url.removeprefix(site.root).partition("?")[0])):
             if hours and not any(is_open(hours, now) for now in self._queue_manager_clocks()):
                 self.broken("P11", f"{order.url} is fetched outside of {hours}")
@@ -204,7 +218,9 @@ class Promises:
 
     def _committed(self, series: str) -> None:
         if series != MAIN:
-            if self._tasks is not None:
+            if series == SPIDER and self._crawl is not None:
+                self._crawl.committed()
+            elif self._tasks is not None:
                 self._tasks.committed()
             return
         self.commits += 1
@@ -213,6 +229,8 @@ class Promises:
             " furl, burl, subtype, charset, source, pid, connseq FROM lccurl"
             f" WHERE change_number > {self._last_change} ORDER BY change_number"
         )
+        if self._crawl is not None:
+            self._crawl.cached({row[0]: row[1] for row in changed})
         for machine in {row[3] for row in changed if row[3] is not None}:
             if self._system.machines[BOTMS[machine - 1]].disk.after_a_power_cut("/content/counter") is None:
                 self.broken("P7", f"a power cut of machine {machine} could take the counter that tells what is lost")
@@ -291,6 +309,7 @@ class Promises:
         """What is left to be done."""
         system = self._system
         left = [] if self._tasks is None else self._tasks.undone()
+        left += [] if self._crawl is None else self._crawl.undone()
         for site in system.sites:
             if site.untold or site.wants_full or site.mending:
                 left.append(f"{site.pid} has {len(site.untold)} to tell, full: {site.wants_full}")
@@ -343,6 +362,8 @@ class Promises:
         system = self._system
         if self._tasks is not None:
             self._tasks.check_the_end(self.sets_may_be_lost)
+        if self._crawl is not None:
+            self._crawl.check_the_end()
         for site in system.all_sites:
             self._check_polled(site)
             site.pages |= {} if site.spoken is None else site.spoken.pages

@@ -18,15 +18,15 @@ TROUBLE_SECONDS = 60.0
 DRAIN_SECONDS = 600.0
 PLAIN = "p"
 """At the end of a seed: sites tell of pages in fast-path elements, and the UNS treats all sets as long ones."""
-
-
 TASKS = "t"
 """Likewise: there are a scheduler, managers and tasks."""
+CRAWLS = "s"
+"""Likewise: there are spiders, sites that link to each other, and what they need of a scheduler and a manager."""
 
 
 def seed_number(seed: str) -> int:
     """Without what follows it."""
-    return int(seed.rstrip(PLAIN + TASKS))
+    return int(seed.rstrip(PLAIN + TASKS + CRAWLS))
 
 
 @attrs.define
@@ -61,7 +61,7 @@ class Failures:
 def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
     """Run one world to its end.
 
-    :param seed: a number; :data:`PLAIN` or :data:`TASKS` may follow.
+    :param seed: a number; :data:`PLAIN`, :data:`TASKS` or :data:`CRAWLS` may follow.
     :param faults: None: those that the seed decides.
     """
     failures = Failures()
@@ -72,7 +72,7 @@ def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
     plain = seed.endswith(PLAIN)
     long_set = uns_plain.LONG_SET
     uns_plain.LONG_SET = 1 if plain else long_set
-    system = System(timeline, plain, seed.endswith(TASKS))
+    system = System(timeline, plain, seed.endswith(TASKS), seed.endswith(CRAWLS))
     try:
         return _run(seed, timeline, system, faults, failures)
     finally:
@@ -90,6 +90,8 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
     system.start_all()
     if system.tasks is not None:
         system.tasks.begin()
+    if system.crawl is not None:
+        system.crawl.begin()
     schedule(system, promises, planned)
     timeline.run_until(EPOCH + TROUBLE_SECONDS)
     heal(system, planned)
@@ -115,6 +117,7 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
         "requests": sum(site.requests for site in system.sites),
         "commits": promises.commits,
         **promises.task_counts,
+        **promises.crawl_counts,
         **{f"fault {fault.kind}": 0 for fault in planned},
     }
     for fault in planned:

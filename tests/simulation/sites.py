@@ -6,6 +6,7 @@ shown.  What must be true in the end is simple: the cache has what the site has.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import md5
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ class Page:
     :ivar descriptions: counts the changes of the rest.
     :ivar place: what its fetch URL ends with, a query that means nothing.
     :ivar hours_twice: its hours are told twice over, which means the same: it is seen who is fetched when.
+    :ivar status: of the answer.
+    :ivar location: where it is now; empty: here.
     """
 
     version: int
@@ -35,6 +38,8 @@ class Page:
     burl: str = ""
     subtype: str = ""
     hours_twice: bool = False
+    status: int = 200
+    location: str = ""
 
     @property
     def told(self) -> tuple[int, int]:
@@ -117,6 +122,7 @@ class Site:
     :ivar accepted: sets that the LCC said it has accepted.
     :ivar told_last: path -> when the last set began in which it was told, of those that were accepted.
     :ivar stays_open: it tells sets on a connection that stays open, too.
+    :ivar asked: called with what each request asks for, query and all.
     """
 
     def __init__(self, timeline: Timeline, number: int, address: str, plain: bool = False) -> None:
@@ -138,6 +144,7 @@ class Site:
         self.active: dict[Any, None] = {}
         self.overlaps: list[str] = []
         self.requests = 0
+        self.asked: Callable[[str], object] = lambda target: None
         self.wants_full = True
         self.held = False
         """Deletions of it are held, as it was told last."""
@@ -329,7 +336,9 @@ class OriginProtocol(Protocol):
         self._busy = True
         site.requests += 1
         line = head.splitlines()[0]
-        path = line.split()[1].lstrip("/").partition("?")[0]
+        target = line.split()[1]
+        site.asked(target)
+        path = target.lstrip("/").partition("?")[0]
         others = [other for other in site.active if other.is_open]
         if others and self.is_open:  # else it was under way when its robot gave it up
             site.overlaps.append(f"{site.timeline.now:.3f}: {site.pid} is asked for {path} while {len(others)} run")
@@ -351,11 +360,15 @@ class OriginProtocol(Protocol):
         transport: Any = self.transport
         site = self._site
         page = site.page_at(path)
-        status, body = (404, b"no such page") if page is None else (200, page.content)
+        status, body, more = 404, b"no such page", ""
+        if page is not None:
+            status, body = page.status, page.content
+        if page is not None and page.location:
+            status, more = 302, f"Location: {page.location}\r\n"
         if act == 500:
             status, body = 500, b"no"
         kind = identity(path)[1]
-        head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\n{more}Content-Length: {len(body)}\r\n\r\n".encode()
         if act == -1:
             transport.write((head + body)[: site.chance.randint(0, len(head) + len(body) - 1)])
             transport.loseConnection()

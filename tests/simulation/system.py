@@ -18,21 +18,25 @@ from lcc.interfaces import IContentSink, IFetcher
 from lcc.model import Fetched, FetchOrder, Provider
 from lcc.protocols.cp_uns import CpMessage, SetBegin
 from lcc.roles.uns import session as uns_session
-from lcc.services import bot, botm, cu, manager, qm, scheduler, uns
+from lcc.services import bot, botm, cu, manager, qm, scheduler, spider, uns
 from lcc.services.environment import Environment
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.providers.watched import find_or_make_watched
 from lcc.testing.simulated.database import DatabaseServer, SimulatedDatabase
 from lcc.testing.simulated.network import Network
+from lcc.testing.simulated.packages import DiskContentPorts, ReactorThreads
 from lcc.testing.simulated.process import Machine, Process
 from lcc.testing.simulated.timeline import Timeline
 
+from . import crawl
+from .crawl import SPIDER_NAMES, SPIDERS, CrawlWorld
 from .follower import Copy, Follower
 from .notifier import Notifier, WatchedSite
 from .publisher import Publisher
 from .sites import Place, Site
 from .spoken import Spoken
 from .tasks import CONFIGURATION, MANAGER_NAMES, MANAGERS, SCHEDULER, TASK_SITE, TaskSite, TaskSiteServer, TaskWorld
+from .web import LinkedSite, LinkedSiteServer, Web
 from .workers import SimulatedWorkers
 
 DATABASE, QM, CENTRAL, CU, USER = "10.0.0.2", "10.0.0.1", "10.0.0.5", "10.0.0.8", "10.0.0.9"
@@ -142,12 +146,15 @@ class System:
 
     :param plain: sites tell of their pages in fast-path elements.
     :param with_tasks: there are a scheduler, managers and tasks; and fewer sites.
+    :param with_spiders: there are spiders, sites that link to each other, and a scheduler without tasks.
     :ivar is_far: the queue manager is far from the central BOT-M.
     :ivar roles: name -> how to start it: machine, service module, configuration.
     :ivar restarting: processes that end by themselves, or are killed, are started again.
     """
 
-    def __init__(self, timeline: Timeline, plain: bool = False, with_tasks: bool = False) -> None:
+    def __init__(
+        self, timeline: Timeline, plain: bool = False, with_tasks: bool = False, with_spiders: bool = False
+    ) -> None:
         self.timeline = timeline
         self.plain = plain
         chance = timeline.random("system")
@@ -157,6 +164,8 @@ class System:
         self.roles: dict[str, Callable[[], Process]] = {}
         self.machine_of: dict[str, str] = {}
         self.sites: list[Site] = []
+        self.linked: list[LinkedSite] = []
+        """Sites that spiders find."""
         self.watched: list[WatchedSite] = []
         """Sites that a notifier lists, and no provider tells of."""
         self.copy = Copy()
@@ -178,25 +187,31 @@ class System:
         self._batches["quantum_urls"] = runs.choice((3, 3, 20))
         self._batches["read_ahead"] = runs.choice((4, 20))
         self.mass_deletion_share = timeline.random("deletions").choice((0.0, 0.0, 0.5, 1.0))
+        has_scheduler = with_tasks or with_spiders
         # Managers ask one content port for all content.
-        self.with_central = chance.random() < 0.7 or with_tasks
+        self.with_central = chance.random() < 0.7 or has_scheduler
         sites = chance.choice((1, 2, 3, 4, 5, 5, 12))
-        if with_tasks:
+        if has_scheduler:
             sites = 1 + sites % 2
         place = timeline.random("place")
         self.is_far = self.with_central and place.random() < FAR_SHARE
         if self.is_far:
             self.network.set_far(CENTRAL, QM, FAR_SECONDS)
         self._with_notifier = timeline.random("notifier").random() < NOTIFIER_SHARE
-        self._listens = self._with_notifier or with_tasks
+        self._listens = self._with_notifier or has_scheduler
+        self._configuration = COMMON + (crawl.CONFIGURATION if with_spiders else "")
         self.tasks: TaskWorld | None = None
+        self.crawl: CrawlWorld | None = None
+        self.content_missed: Callable[[int, int], object] = lambda machine, file: None
         self._add_roles()
         for number in range(1, 1 + sites):
             self._add_site(number)
         if self._with_notifier:
             self._add_watched(1 + sites)
-        if with_tasks:
-            self._add_tasks(1 + sites + self._with_notifier)
+        if has_scheduler:
+            self._add_tasks(1 + sites + self._with_notifier, with_tasks)
+        if with_spiders:
+            self._add_spiders(2 + sites + self._with_notifier)
 
     # What there is.
 
@@ -219,12 +234,24 @@ class System:
         """What :data:`COMMON` asks for."""
         values = {"serves": "bots", "machine": 1, "parent": "", "content_url": "", "botm": "10.0.0.6"}
         values["listen_notifiers"] = "tcp:9005" if self._listens else ""
+        values |= {"uns": UNSES[0], "window": 100, "pages_at_once": 500}
         return {"mass_deletion_share": self.mass_deletion_share, **self._batches, **values, **settings}
 
     def _role(self, name: str, address: str, module: ModuleType, **settings: Any) -> None:
-        text = COMMON.format(**self._values(name=name, **settings))
+        text = self._configuration.format(**self._values(name=name, **settings))
         config = parse_config(text, Path("/"))
-        self._process(name, address, lambda process: make(module, config, process.environment))
+        self._process(name, address, lambda process: make(module, config, self._environment(process)))
+
+    def _environment(self, process: Process) -> Environment:
+        machines = {number: self.machines[address] for number, address in enumerate(BOTMS, 1)}
+        return attrs.evolve(
+            process.environment,
+            extraction=crawl.extraction(process),
+            package_threads=lambda most: ReactorThreads(process.reactor, most),
+            content_ports=lambda where: DiskContentPorts(
+                process, machines, "botm{}".format, lambda *file: self.content_missed(*file)
+            ),
+        )
 
     def _process(self, name: str, address: str, build: Callable[[Process], Any]) -> None:
         machine = self.machines.get(address)
@@ -299,11 +326,11 @@ class System:
         self.database.now(lambda txn: txn.execute(allowed, [site.pid]))
         site.interval_seconds = settings.interval
 
-    def _add_tasks(self, number: int) -> None:
+    def _add_tasks(self, number: int, is_busy: bool) -> None:
         site = TaskSite(self.timeline, number, TASK_SITE)
         self._watch(site)
         self._process("tasksite", TASK_SITE, lambda process: TaskSiteServer(site, process))
-        tasks = self.tasks = TaskWorld(self.timeline, self.database, site)
+        tasks = self.tasks = TaskWorld(self.timeline, self.database, site, is_busy)
         chance = self.timeline.random("managers")
         settings = {
             "uns": chance.choice(UNSES),
@@ -315,13 +342,32 @@ class System:
         }
 
         def run(module: ModuleType, process: Process) -> Service:
-            text = (COMMON + CONFIGURATION).format(**self._values(name=process.name, **settings))
+            text = (self._configuration + CONFIGURATION).format(**self._values(name=process.name, **settings))
             environment = attrs.evolve(process.environment, starter=lambda _: SimulatedWorkers(tasks.hall, process))
             return make(module, parse_config(text, Path("/")), environment)
 
         self._process("scheduler", SCHEDULER, partial(run, scheduler))
         for name, address in list(zip(MANAGER_NAMES, MANAGERS, strict=True))[: chance.choice((1, 1, 2, 3))]:
             self._process(name, address, partial(run, manager))
+
+    def _add_spiders(self, number: int) -> None:
+        chance = self.timeline.random("spiders")
+        linked = [self._add_linked(number + index, f"w{index}.example") for index in range(chance.randint(2, 4))]
+        outside = self._add_linked(number + len(linked), "outside.example")
+        web = Web(self.timeline, linked, self.sites, outside)
+        self.linked = [*linked, outside]
+        for site in self.linked:
+            self._process(site.name, site.address, partial(LinkedSiteServer, web, site))
+        self.crawl = CrawlWorld(self.timeline, self.database, web)
+        settings = {"window": chance.choice((1, 3, 100)), "pages_at_once": chance.choice((1, 4, 500))}
+        for name, address in list(zip(SPIDER_NAMES, SPIDERS, strict=True))[: chance.randint(1, 2)]:
+            self._role(name, address, spider, uns=chance.choice(UNSES), **settings)
+
+    def _add_linked(self, number: int, name: str) -> LinkedSite:
+        site = LinkedSite(self.timeline, number, name, f"10.4.0.{number}")
+        site.interval_seconds = crawl.INTERVAL_SECONDS
+        self.network.names[name] = (site.address,)
+        return site
 
     def _notifier(self, site: WatchedSite, process: Process) -> Service:
         return Notifier(site, process, list(UNSES), lambda *args: self.notice_accepted(*args), self._errors_of)
@@ -333,7 +379,15 @@ class System:
     @property
     def all_sites(self) -> list[Site]:
         """Those of providers, and those that are watched."""
-        return [*self.sites, *self.watched, *([] if self.tasks is None else [self.tasks.site])]
+        return [*self.sites, *self.watched, *([] if self.tasks is None else [self.tasks.site]), *self.linked]
+
+    def site_of(self, pid: int, url: str) -> Site:
+        """Of a provider, which may be watched only since now."""
+        found = next((site for site in self.all_sites if site.pid == pid), None)
+        if found is None:
+            found = next(site for site in self.linked if url.startswith(site.root))
+            found.pid = pid
+        return found
 
     def _publisher(self, site: Site, process: Process) -> Service:
         return Publisher(site, process, list(UNSES), lambda *args: self.set_accepted(*args))

@@ -124,9 +124,10 @@ class TaskWorld:
     :ivar clock_was_set: that of the scheduler, so that its times are no measure any longer.
     :ivar killed: jobs that the operator wanted killed.
     :ivar suspended: all tasks are, so that it comes to an end.
+    :param is_busy: there are tasks; else the scheduler polls robots.txt only, and there is no operator.
     """
 
-    def __init__(self, timeline: Timeline, database: DatabaseServer, site: TaskSite) -> None:
+    def __init__(self, timeline: Timeline, database: DatabaseServer, site: TaskSite, is_busy: bool = True) -> None:
         self.timeline = timeline
         self.database = database
         self.site = site
@@ -139,12 +140,13 @@ class TaskWorld:
         self.polled: dict[int, str] = {}
         """Tasks that poll: id -> path."""
         self.order(orders.RESOURCE_SET, 0, name=SHARED, interval_seconds=SHARED_SECONDS)
-        for _ in range(self.chance.randint(2, 7)):
+        self._is_busy = is_busy
+        for _ in range(self.chance.randint(2, 7) if is_busy else 0):
             resource = self.chance.choice(("", "", SHARED, PLAIN))
             hosts = ("deny:manager2",) if self.chance.random() < 0.15 else ()
             spec = JobSpec("command", "work", ("a",), resource, hosts)
             self.tasks.append(self._add(spec, self.chance.choice((1, 2, 5, 9, 14))))
-        for number in range(self.chance.randint(0, 2)):
+        for number in range(self.chance.randint(0, 2) if is_busy else 0):
             path = f"feed{number}.html"
             site.change_feed(path)
             task = self._add(JobSpec("feed", "", (site.url(path),)), self.chance.choice((3, 6, 12)))
@@ -167,7 +169,8 @@ class TaskWorld:
 
     def begin(self) -> None:
         """The operator is there."""
-        self.timeline.call_later(self.chance.expovariate(1 / 5.0), None, self._operate)
+        if self._is_busy:
+            self.timeline.call_later(self.chance.expovariate(1 / 5.0), None, self._operate)
 
     def _operate(self) -> None:
         if not self.site.changing:

@@ -34,7 +34,6 @@ _PIPE_SECONDS = 0.002
 _TERM_SECONDS = 0.05
 _KILLED = 9
 _ENDS: dict[str, float] = {"0": 60, "1": 9, "2": 5, "3": 3, "hang": 7, "signal": 4, "retry": 4}
-_ROBOTS_TEXT = "User-agent: *\nDisallow: /no/\n"
 
 
 @attrs.define
@@ -139,7 +138,7 @@ class SimulatedWorkers:
         if self._chance.random() < 0.01:
             raise OSError(errno.EAGAIN, "no more processes")
         attempt = self._hall.begin(order, self._process.name, self._process.timeline.now)
-        return Worker(self._hall, self._process, attempt, limits, job, lease_until)
+        return Worker(self._hall, self._process, attempt, limits, job, lease_until, content)
 
     def commands(self) -> Deferred[tuple[list[str], dict[str, str]]]:
         """As :class:`lcc.roles.manager.engine.JobStarter` says."""
@@ -160,6 +159,7 @@ class Worker:
         limits: KindSettings,
         job: RunningJob,
         lease_until: float,
+        content: Path | None,
     ) -> None:
         self._hall = hall
         self._process = process
@@ -172,6 +172,7 @@ class Worker:
         self._obeys = self._chance.random() < 0.7
         self._steps, self._end_how = _script(self._chance, order)
         self._part = attempt.parts[-1]
+        self._content = process.machine.disk.paths_at(str(content)) if content is not None else None
         self._tokens = 0
         self._terminated = False
         self._lease = self._later(lease_until - process.reactor.seconds(), self._over, LEASE_OVER)
@@ -283,7 +284,7 @@ class Worker:
             source = "feed" if step == "feed" else "link"
             return NotifyUrl(f"{self._hall.root}{folder}/{token}.html", source, mimetype=mimetype)
         if step == "robots":
-            return Store(item=json.dumps({"robots": _ROBOTS_TEXT}))
+            return Store(item=json.dumps({"robots": (self._content or b"").decode()}))
         if step == "commit":
             return Commit()
         return LogLine(token) if step == "log" else Status(token)

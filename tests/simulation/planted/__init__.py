@@ -5,6 +5,7 @@ from __future__ import annotations
 from .notifiers import NOTIFIERS
 from .robots import ROBOTS
 from .sets import SETS
+from .spiders import SPIDERS
 from .tasks import TASKS
 
-BUGS = [*SETS, *ROBOTS, *NOTIFIERS, *TASKS]
+BUGS = [*SETS, *ROBOTS, *NOTIFIERS, *TASKS, *SPIDERS]

@@ -14,7 +14,7 @@ class Bug:
     :ivar path: of the file, below the root.
     :ivar before, after: what is replaced; it stands there exactly once.
     :ivar about: which hole of the design it opens again, or what it forgets.
-    :ivar tasks: it is looked for in worlds with a scheduler.
+    :ivar kind: of the worlds in which it is looked for (:data:`tests.simulation.run.TASKS` …).
     """
 
     name: str
@@ -22,7 +22,7 @@ class Bug:
     path: str
     before: str
     after: str
-    tasks: bool = False
+    kind: str = ""
 
     def plant(self, root: Path) -> None:
         """Put it into a copy of the tree.

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..run import TASKS
+from ..run import CRAWLS, TASKS, seed_number
 from .bug import Bug
 
 ROOT = Path(__file__).parents[3]
@@ -37,18 +37,19 @@ def find(bug: Bug, first: int, seeds: int, jobs: int) -> tuple[str, str]:
         return "", ""
     with tempfile.TemporaryDirectory(prefix="lcc-planted-") as name:
         folder = copy_of_the_code(Path(name))
-        if sound := _FOUND.search(run(folder, bug, int(found[1].rstrip(TASKS)), 1, 1).stdout):
+        if sound := _FOUND.search(run(folder, bug, seed_number(found[1]), 1, 1).stdout):
             return "", f"seed {found[1]} breaks a promise without it: {sound[2]}"
     return found[1], found[2]
 
 
-_FOUND = re.compile(r"^seed (\d+t?): (.*)$", re.MULTILINE)
+_OPTIONS = {"": [], TASKS: ["--tasks"], CRAWLS: ["--spiders"]}
+_FOUND = re.compile(r"^seed (\d+[ts]?): (.*)$", re.MULTILINE)
 
 
 def run(folder: Path, bug: Bug, first: int, seeds: int, jobs: int) -> subprocess.CompletedProcess[str]:
     """Run seeds of a copy, until one breaks a promise."""
     command = [sys.executable, "-m", "tests.simulation", str(seeds), "--first", str(first), "--until-found"]
-    command += ["--tasks"] if bug.tasks else []
+    command += _OPTIONS[bug.kind]
     return subprocess.run(
         [*command, "--jobs", str(jobs), "--results", str(folder / "results.jsonl")],
         cwd=folder,

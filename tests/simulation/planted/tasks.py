@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..run import TASKS as WORLDS
 from .bug import Bug
 
 TASKS = [
@@ -11,7 +12,7 @@ TASKS = [
         "lcc/storage/tasks/endings.py",
         "if job.state is not JobState.RUNNING or job.attempt != attempt:",
         "if job.state is not JobState.RUNNING:",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "ending-applied-twice",
@@ -19,7 +20,7 @@ TASKS = [
         "lcc/storage/tasks/endings.py",
         "if job.state is not JobState.RUNNING or job.attempt != attempt:",
         "if job.attempt != attempt:",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "followup-key-ignored",
@@ -27,7 +28,7 @@ TASKS = [
         "lcc/storage/tasks/effects.py",
         "        if added.key:\n",
         "        if not added.key:\n",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "repeated-write-unnoticed",
@@ -35,7 +36,7 @@ TASKS = [
         "lcc/roles/scheduler/engine.py",
         "if self.store.repeated != self._repeated:",
         "if self.store.repeated < 0:",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "resource-not-released",
@@ -43,7 +44,7 @@ TASKS = [
         "lcc/roles/scheduler/engine.py",
         "        self.ready.release(resource, result.id)\n",
         "",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "resource-not-kept",
@@ -51,7 +52,7 @@ TASKS = [
         "lcc/roles/scheduler/ready.py",
         "            self._users[resource] = job\n",
         "",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "resource-interval-ignored",
@@ -59,7 +60,7 @@ TASKS = [
         "lcc/roles/scheduler/ready.py",
         "            if interval:\n                self._free_times[resource] = started_time + interval",
         "            if interval:\n                self._free_times[resource] = started_time",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "orphans-lost-at-once",
@@ -67,7 +68,7 @@ TASKS = [
         "lcc/roles/scheduler/roster.py",
         "now >= self._orphaned_at + self._lease_seconds:",
         "now >= self._orphaned_at:",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "lease-of-half",
@@ -75,7 +76,7 @@ TASKS = [
         "lcc/roles/scheduler/roster.py",
         "now >= manager.heard + self._lease_seconds:",
         "now >= manager.heard + self._lease_seconds / 2:",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "lease-from-the-answer",
@@ -83,7 +84,7 @@ TASKS = [
         "lcc/roles/manager/engine.py",
         "self._heard_seconds = max(self._heard_seconds, sent)",
         "self._heard_seconds = max(self._heard_seconds, self._clock.seconds())",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "cut-off-and-not-killed",
@@ -91,7 +92,7 @@ TASKS = [
         "lcc/roles/manager/engine.py",
         "return self._heard_seconds + seconds - min(",
         "return self._heard_seconds + 60 * seconds - min(",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "late-order-begun",
@@ -99,7 +100,7 @@ TASKS = [
         "lcc/roles/manager/engine.py",
         "if until <= self._clock.seconds():",
         "if until < 0:",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "second-open-job",
@@ -107,7 +108,7 @@ TASKS = [
         "lcc/storage/tasks/rows.py",
         "*(job.task or None, scope,",
         "*(None, scope,",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "period-from-the-end",
@@ -115,7 +116,7 @@ TASKS = [
         "lcc/storage/tasks/endings.py",
         "started = task.started_time if task.started_time is not None else write.now",
         "started = write.now",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "wrong-clock-waited-for",
@@ -123,7 +124,7 @@ TASKS = [
         "lcc/roles/scheduler/engine.py",
         "if self._steps_bounded < self._steps:",
         "if self._steps_bounded < 0:",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "outbox-emptied-early",
@@ -131,7 +132,7 @@ TASKS = [
         "lcc/roles/scheduler/notices.py",
         "\n        self.link.tell(told)",
         "\n        self._answered.append(Answer(each.number))\n        self.link.tell(told)",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "poll-seen-unread",
@@ -139,7 +140,7 @@ TASKS = [
         "lcc/storage/tasks/endings.py",
         "        if result.state in (JobState.TEMPORARY, JobState.LOST):\n            read_again(write, job)\n",
         "",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "unchanged-starts-a-worker",
@@ -147,7 +148,7 @@ TASKS = [
         "lcc/roles/scheduler/polls.py",
         "page.change <= poll.seen or not poll.url",
         "not poll.url",
-        tasks=True,
+        kind=WORLDS,
     ),
     Bug(
         "robots-not-asked",
@@ -155,6 +156,6 @@ TASKS = [
         "lcc/storage/tasks/robots.py",
         "found = [notice for notice in notices if rules.robots_allow(text, allow, notice.url)]",
         "found = notices",
-        tasks=True,
+        kind=WORLDS,
     ),
 ]

@@ -86,6 +86,16 @@ class Where:
     timeout_seconds: float = 30.0
 
 
+def package_threads(most: int) -> ThreadPool:
+    """Threads, so many at most."""
+    return ThreadPool(0, most, "packages")
+
+
+def content_ports(where: Where) -> ContentPorts:
+    """Reads content of other machines."""
+    return ContentPorts(where.ports, where.timeout_seconds, where.certificates)
+
+
 class Production:
     """A package that is being made.
 
@@ -183,17 +193,28 @@ class Workshop:
     :param packages_max: at once.
     :param now: seconds since 1970.
     :param per_user: of those, for one user; 0: no such limit.
+    :param make_threads: as :func:`package_threads`.
+    :param make_ports: as :func:`content_ports`.
     """
 
     def __init__(
-        self, reactor: Any, where: Where, packages_max: int, now: Callable[[], float], per_user: int = 0
+        self,
+        reactor: Any,
+        where: Where,
+        packages_max: int,
+        now: Callable[[], float],
+        per_user: int = 0,
+        make_threads: Callable[[int], Any] = package_threads,
+        make_ports: Callable[[Where], ContentPorts] = content_ports,
     ) -> None:
         self._reactor = reactor
         self._where = where
         self._packages_max = packages_max
         self._limits = ConnectionLimits(packages_max, per_user)
         self._now = now
-        self._pool: ThreadPool | None = None
+        self._make_threads = make_threads
+        self._make_ports = make_ports
+        self._pool: Any = None
         self._made: dict[Production, str] = {}
         self._ending: set[Deferred[None]] = set()
 
@@ -204,7 +225,7 @@ class Workshop:
 
     def start(self) -> None:
         """Take orders from now on."""
-        self._pool = ThreadPool(0, self._packages_max, "packages")
+        self._pool = self._make_threads(self._packages_max)
         self._pool.start()
 
     def stop(self) -> Deferred[None]:
@@ -232,8 +253,7 @@ class Workshop:
             raise TooMany(own=False)
         where = self._where
         writer = kind.make(int(self._now()), where.temporary)
-        ports = ContentPorts(where.ports, where.timeout_seconds, where.certificates)
-        bodies = Bodies(where.folder, where.machine, ports, where.temporary)
+        bodies = Bodies(where.folder, where.machine, self._make_ports(where), where.temporary)
         packing = Packing(writer, bodies, query.selection, query.since is not None)
         production = Production(packing, kind.compress, self._in_thread, where.temporary)
         self._made[production] = user
