@@ -295,7 +295,7 @@ class ReadyHost(NamedTuple):
 class ToldUrl(NamedTuple):
     """A URL that is told.
 
-    :ivar recheck: the LCC had it before: it is looked at again.
+    :ivar recheck: the LCC has it, as far as the frontier knows: it is looked at again.
     :ivar told_set: number of the set that told it.
     """
 

@@ -162,6 +162,10 @@ def test_pages_that_change_and_go(worlds: Worlds) -> None:
     counts = world.status("all").counts
     assert (counts["cached"] + counts.get("rechecks", 0), counts["gone"]) == (2, 1)
     assert {told["op"] for each in world.lcc.told for told in each.urls if "op" in told} == {"recheck"}
+    world.lcc.sites[more] = b"<p>back"
+    world.advance(1000)
+    counts = world.status("all").counts
+    assert (counts["cached"] + counts.get("rechecks", 0), counts["gone"]) == (3, 0), "it is back"
 
 
 def test_errors_and_what_is_refused(worlds: Worlds) -> None:

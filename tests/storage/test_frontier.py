@@ -213,6 +213,23 @@ def test_a_shorter_way_moves_a_url_up(spider: Spider) -> None:
     assert spider.told()[0] == A + "5"
 
 
+def test_what_the_cache_has_no_longer_is_told_as_new(spider: Spider) -> None:
+    """A fetch again of what is not there does nothing (seed 60003s)."""
+    spider.add(A, revisit_seconds=DAY)
+    now = NOW
+    for verdict in (Verdict.GONE, Verdict.LOST):
+        spider.tell(now=now)
+        spider.read(A, now=now)
+        now += 100 * DAY
+        (told,) = spider.tell(now=now)
+        spider.answer(verdict, A, code=404 if verdict is Verdict.GONE else 0, told_set=told.number, now=now)
+        now += 100 * DAY
+        (again,) = spider.tell(now=now)
+        assert ([url.recheck for url in told.urls], [url.recheck for url in again.urls]) == ([True], [False])
+        spider.read(A, now=now)
+        now += 100 * DAY
+
+
 def test_pages_are_looked_at_again(spider: Spider) -> None:
     spider.add(A, revisit_seconds=10 * DAY, revisit_least_seconds=7 * DAY, revisit_most_seconds=12 * DAY)
     spider.tell()

@@ -114,7 +114,8 @@ class Walk:
             self.set = each.number
             for one in each.urls:
                 known = self.model[each.root + one.path]
-                assert known.state is not UrlState.TOLD and one.recheck == (known.change > 0)
+                there = known.change > 0 and known.state in (UrlState.CACHED, UrlState.FAILED)
+                assert known.state is not UrlState.TOLD and one.recheck == there
                 known.state, known.told_set = UrlState.TOLD, each.number
         # What was told without anybody having heard of it: as if the spider had died.
         for furl, state in self.states().items():
@@ -145,7 +146,7 @@ class Walk:
             if known.change:
                 known.state, known.failures = UrlState.CACHED, 0
         elif verdict is Verdict.LOST:
-            known.state = UrlState.CACHED if known.change else UrlState.WAITING
+            known.state = UrlState.WAITING
         else:
             known.failures += 1
             of_host = verdict is Verdict.FAILED and code in (503, 1302)

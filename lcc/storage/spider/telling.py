@@ -62,15 +62,15 @@ def _first(
 def told_urls(txn: Txn, rules: IFrontierRules, host: HostRef, before: int, limit: int) -> list[ToldUrl]:
     """As :meth:`lcc.interfaces.IFrontier.told_urls`."""
     values = [host.crawl, rules.host_key(host.root), UrlState.TOLD.value, before - 1, limit]
-    return [_told(url_row(row)) for row in txn.query(_next_sql(txn), values)]
+    return [_told(url_row(row), False) for row in txn.query(_next_sql(txn), values)]
 
 
 def _next_sql(txn: Txn) -> str:
     return f"{URLS.select} {txn.by_index('spurl_next')} {_FIRST}"
 
 
-def _told(url: UrlRow) -> ToldUrl:
-    return ToldUrl(url.key, url.path, url.change > 0, url.told_set)
+def _told(url: UrlRow, recheck: bool) -> ToldUrl:
+    return ToldUrl(url.key, url.path, recheck, url.told_set)
 
 
 # Telling.
@@ -132,6 +132,8 @@ def _tell(write: FrontierWrite, host: HostRow) -> list[Telling]:
         write.moved(host, url.state, UrlState.TOLD, url.change == 0)
     if urls:
         write.sets += 1
+    # Nothing is looked at again that the cache has no longer: that is fetched as what is new.
+    there = {url.key for url in urls if url.change and url.state in (UrlState.CACHED, UrlState.FAILED)}
     for url in urls:
         url.state, url.rank, url.told_set = UrlState.TOLD, now, write.sets
     URLS.upsert(write.txn, [url_values(url) for url in sorted(urls, key=lambda url: url.key)], _TELLABLE)
@@ -139,7 +141,8 @@ def _tell(write: FrontierWrite, host: HostRow) -> list[Telling]:
         host.due_time = first_due(write, host)
     if not urls:
         return []
-    return [Telling(write.sets, host.crawl, host.root, host.pid, tuple(map(_told, urls)))]
+    told = tuple(_told(url, url.key in there) for url in urls)
+    return [Telling(write.sets, host.crawl, host.root, host.pid, told)]
 
 
 def _next(write: FrontierWrite, host: HostRow, states: Iterable[UrlState], upto: int, limit: int) -> list[UrlRow]:
@@ -217,10 +220,7 @@ def _answer(write: FrontierWrite, crawl: Crawl, host: HostRow, url: UrlRow, said
         state = UrlState.CACHED
         url.interval_seconds = rules.interval(settings, url.interval_seconds, False)
         url.code = url.failures = 0
-    elif said.verdict is Verdict.LOST:
-        # It is told again, as what it was told before.
-        state = UrlState.WAITING if first else UrlState.CACHED
-    else:
+    elif said.verdict is not Verdict.LOST:
         of_host = said.verdict is Verdict.FAILED and rules.is_fault_of_host(said.code)
         if of_host:
             host.failures, host.parkings, parked_time = rules.fail_host(host.failures, host.parkings, now)
@@ -237,9 +237,8 @@ def _answer(write: FrontierWrite, crawl: Crawl, host: HostRow, url: UrlRow, said
     if state is UrlState.WAITING:
         url.rank = rules.rank(settings.order, url.depth, url.inlinks, url.cash)
         return
-    url.rank = now if said.verdict is Verdict.LOST else rules.due(now, url.interval_seconds)
-    if said.verdict is not Verdict.LOST:
-        url.checked_time = now
+    url.rank = rules.due(now, url.interval_seconds)
+    url.checked_time = now
     if said.verdict in (Verdict.UNCHANGED, Verdict.GONE):
         host.failures = host.parkings = host.parked_time = 0
     if url.rank < NEVER:

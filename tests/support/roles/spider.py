@@ -144,8 +144,8 @@ class Lcc:
             content = self.sites.get(url)
             row = self._rows.get(key)
             cached = row is not None and row.page.row.state == "cached"
-            if cached and not recheck:
-                continue
+            if cached != recheck:
+                continue  # a hint changes nothing of what is there, and only that is fetched again
             self.fetched.append(url)
             fault = self.errors.get(url, 0 if content is not None else 404)
             if url in self.redirects:
