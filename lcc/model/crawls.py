@@ -297,12 +297,14 @@ class ToldUrl(NamedTuple):
 
     :ivar recheck: the LCC has it, as far as the frontier knows: it is looked at again.
     :ivar told_set: number of the set that told it.
+    :ivar told_time: when.
     """
 
     key: bytes
     path: str
     recheck: bool
     told_set: int = 0
+    told_time: int = 0
 
 
 class Telling(NamedTuple):

@@ -60,7 +60,7 @@ class CrawlWorld:
         self.database = database
         self.web = web
         chance = timeline.random("crawl")
-        self.has_troubles = chance.random() < 0.8
+        self.has_troubles = chance.random() < 0.7
         self.is_quiet = not (self.has_troubles or web.is_changing)
         revisits = web.is_changing or (self.has_troubles and chance.random() < 0.5)
         self.depth_max = 2 if not web.is_changing and chance.random() < 0.15 else None

@@ -383,6 +383,23 @@ def test_told_by_an_earlier_run_and_lost_with_it(worlds: Worlds) -> None:
     assert world.status("all").counts["cached"] == 5
 
 
+def test_a_set_that_never_arrives_is_told_again(worlds: Worlds) -> None:
+    """It was accepted, and lost with the spool of a UNS (seed 60002s)."""
+    start = ROOTS[0]
+    world = worlds({start: b"<a href=/more>more</a>", f"{start}more": b"<p>"}, told_wait=1.0)
+    world.start()
+    world.add("all", start, restrict_to=SCOPE)
+    for _ in range(4):  # told, but not fetched
+        world.clock.advance(0.5)
+    assert world.status("all").counts["told"] == 1
+    world.lcc.forget()
+    world.lcc.set_numbers.clear()
+    world.advance(50)
+    assert world.lcc.fetched == [], "it may be on its way"
+    world.settle("all", 90)
+    assert len(world.lcc.told) == 3 and set(world.lcc.fetched) == {start, f"{start}more"}
+
+
 def test_what_is_kept_and_not_committed_is_taken_back(worlds: Worlds) -> None:
     sites = generate(9, ROOTS, pages=8, links=4)
     world = worlds(sites, stores=("links",))

@@ -22,6 +22,8 @@ from lcc.roles.spider.reading import Reading
 
 _HOSTS_AT_ONCE = 100
 _HOSTS_REMEMBERED = 10_000
+_ARRIVAL_WAITS = 100
+"""A set that has not arrived after so many waits was lost with the spool of a UNS: it is not waited for any longer."""
 _REFUSED = frozenset(
     map(code, ("address-forbidden", "redirect-outside", "scheme-unsupported", "quota-files", "quota-space"))
 )
@@ -130,8 +132,13 @@ class Answers:
             ref = HostRef(host.crawl, host.root)
             before = now - int(self._told_wait_seconds)
             told += [(host, url) for url in await self._frontier.told_urls(ref, before, self._window)]
+        lost = now - _ARRIVAL_WAITS * self._told_wait_seconds
         asked = [
-            AskedUrl(host.pid, host.root + url.path, url.told_set if url.told_set <= self.newest_set else 0)
+            AskedUrl(
+                host.pid,
+                host.root + url.path,
+                url.told_set if url.told_set <= self.newest_set and url.told_time > lost else 0,
+            )
             for host, url in told
         ]
         states = await self._client.states(asked, self.notifier, self.epoch) if asked else []

@@ -70,7 +70,7 @@ def _next_sql(txn: Txn) -> str:
 
 
 def _told(url: UrlRow, recheck: bool) -> ToldUrl:
-    return ToldUrl(url.key, url.path, recheck, url.told_set)
+    return ToldUrl(url.key, url.path, recheck, url.told_set, url.rank)
 
 
 # Telling.
