@@ -23,7 +23,7 @@ from lcc.roles.spider.reading import Reading
 _HOSTS_AT_ONCE = 100
 _HOSTS_REMEMBERED = 10_000
 _ARRIVAL_WAITS = 100
-"""A set that has not arrived after so many waits was lost with the spool of a UNS: it is not waited for any longer."""
+"""A set that has not arrived after so many waits was lost with the spool of a UNS: it is waited for no longer."""
 _REFUSED = frozenset(
     map(code, ("address-forbidden", "redirect-outside", "scheme-unsupported", "quota-files", "quota-space"))
 )
