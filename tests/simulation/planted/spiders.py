@@ -18,9 +18,9 @@ SPIDERS = [
         "token-before-frontier",
         "P17: the token is committed before the links of its pages",
         "lcc/roles/spider/follower.py",
-        "        links = await extracted\n",
+        "        all_links = await extracted\n",
         "        await self._frontier.commit(FrontierBatch(tokens=tokens), int(self._now()))\n"
-        "        links = await extracted\n",
+        "        all_links = await extracted\n",
         kind=CRAWLS,
     ),
     Bug(
