@@ -10,6 +10,8 @@ from __future__ import annotations
 import click
 from attrs import frozen
 
+LINE_CHARS = 110
+"""Of a command in a help text."""
 _TELL = (
     "file2url --find /var/www/html -name '*.html' | lcccpstate --statefile=state.txt |"
     " lcccp --uns=lcc.example.org:9000 --pid=1 --pwd-file=password --urlprefix=http://www.example.org/"
@@ -343,5 +345,12 @@ def add_examples(command: click.Command, path: str) -> None:
 
 
 def wrapped(command: str) -> str:
-    """A pipeline on several lines."""
-    return command.replace(" | ", " |\n      ")
+    """A pipeline, or a long command, on several lines."""
+    lines = []
+    for part in command.replace(" | ", " |\n").split("\n"):
+        if len(part) > LINE_CHARS:
+            before, _, after = part[:LINE_CHARS].rpartition(" ")
+            lines += [f"{before} \\", after + part[LINE_CHARS:]]
+        else:
+            lines.append(part)
+    return "\n      ".join(lines)
