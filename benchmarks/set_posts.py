@@ -4,8 +4,8 @@
 
 Real ``twistd lcc-push``, ``lcc-uns`` and ``lcc-qm`` on SQLite; no robot runs.  One thread plays all clients, on the
 same cores: it sends what a client sends, waits for the verdict, and sends the next page on the same connection.  The
-same pages as sets over open connections to port 9000 are what ``small_sets.py`` measures.  For the long body, the peak
-of the push server's memory is told, before and after.
+same pages as sets over open connections to port 9000 are what ``small_sets.py`` measures.  For the long body, the
+peak of the push server's memory is told, before and after.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ SAMPLES = (
 @click.option(
     "--sample",
     type=click.Choice(SAMPLES),
-    help="Print a sample configuration, systemd unit, Grafana dashboard or Prometheus alerts.",
+    metavar="NAME",
+    help=f"Print a sample configuration, systemd unit, Grafana dashboard or Prometheus alerts: {', '.join(SAMPLES)}.",
 )
 def config_command(defaults: bool, sample: str | None) -> None:
     """Print all settings of lcc.toml, or a sample file."""
