@@ -85,10 +85,17 @@ def scheduler_lines(figures: TaskFigures, now: float) -> Iterator[tuple[str, str
         if not figures.managers:
             yield "managers", "none has connected yet"
     if figures.sitemaps_held:
-        text = f"{number(figures.sitemap_urls_held, 'URL')} of {number(figures.sitemaps_held, 'sitemap')}"
-        yield "", f"deletions of {text} HELD: lcc-admin sitemap list, then why and confirm"
+        yield "", held_text(figures)
     for manager in figures.managers:
         yield "manager", f"{manager.name} on {manager.host}: {manager_text(manager, now)}"
+
+
+def held_text(figures: TaskFigures) -> str:
+    """What of sitemaps an operator has to confirm; empty: nothing."""
+    if not figures.sitemaps_held:
+        return ""
+    text = f"{number(figures.sitemap_urls_held, 'URL')} of {number(figures.sitemaps_held, 'sitemap')}"
+    return f"deletions of {text} HELD: lcc-admin sitemap list, then why and confirm"
 
 
 def _counted(count: int, what: str) -> str:

@@ -274,6 +274,18 @@ async def test_managers_and_what_is_wrong(watch: Watch, scheduled: Tasks) -> Non
 
 
 @sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_held_deletions_of_sitemaps(watch: Watch, scheduled: Tasks) -> None:
+    lives(watch, scheduled)
+    columns = ("task", "site", "kind", "urls", "gone", "held", "left_out", "pid", "connorder", "read_time")
+    row = (1, 1, "urlset", 10, 290, 290, 0, 1, 1, 1, 1, 0)
+    scheduled.database.now(lambda txn: txn.insert("sitemaps", (*columns, "gone_time", "confirmed"), [row]))
+    await watch.look()
+    shown = words(await (await watch.visitor()).get("/tasks?kind=sitemap"))
+    assert "deletions of 290 URLs of 1 sitemap HELD: lcc-admin sitemap list, then why and confirm" in shown
+
+
+@sqlite_only
 def test_pages_walk_along_indexes(scheduled: Tasks) -> None:
     """However many tasks and jobs there are."""
     questions: dict[str, Any] = {

@@ -17,7 +17,15 @@ from lcc.config import Config
 from lcc.domain.wording import duration, number, utc
 from lcc.errors import StoreUnavailable, entry_for
 from lcc.insight.qm_state import delay_text
-from lcc.insight.task_words import jobs_text, manager_text, scheduler_text, waiting_text, when_text, words_of
+from lcc.insight.task_words import (
+    held_text,
+    jobs_text,
+    manager_text,
+    scheduler_text,
+    waiting_text,
+    when_text,
+    words_of,
+)
 from lcc.insight.verdict import Level
 from lcc.roles.web.accounts import Session
 from lcc.roles.web.engine import Monitor
@@ -245,6 +253,7 @@ def _templates(monitor: Monitor) -> Environment:
         manager_text=manager_text,
         scheduler_text=scheduler_text,
         jobs_text=jobs_text,
+        held_text=held_text,
         waiting_text=waiting_text,
     )
     return environment
