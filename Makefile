@@ -44,7 +44,7 @@ help:
 
 # Two steps, because the demo can do without the tools of the developers.
 run-venv: $(STAMPS)/run
-venv: $(STAMPS)/replay $(STAMPS)/resync $(STAMPS)/index-now
+venv: $(STAMPS)/replay $(STAMPS)/resync $(STAMPS)/index-now $(STAMPS)/websub
 
 $(STAMPS)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -75,6 +75,13 @@ $(STAMPS)/replay: $(STAMPS)/dev
 	@echo "Installing pywb, which replays archives in the tests, into $(VENV)/replay …"
 	@$(PY) -m venv $(VENV)/replay
 	@$(VENV)/replay/bin/python -m pip --disable-pip-version-check --quiet install pywb
+	@touch $@
+
+# In an environment of its own: the tests need it, and nothing of what it brings.
+$(STAMPS)/websub: $(STAMPS)/dev
+	@echo "Installing Flask-WebSub, a hub and a subscriber for the tests, into $(VENV)/websub …"
+	@$(PY) -m venv $(VENV)/websub
+	@$(VENV)/websub/bin/python -m pip --disable-pip-version-check --quiet install Flask-WebSub
 	@touch $@
 
 # Old and pinned: a content user of others, with which the tests read what lcc-cu says.  It needs distutils.
