@@ -236,7 +236,9 @@ def test_pages_are_records_and_their_index_finds_each(tmp_path: Path) -> None:
     answered = page("http://h.example/a", "<p>ä", status=200, headers=headers, change=7)
     same = page("http://h.example/b", "<p>ä", status=200, headers=headers)
     cut = answered._replace(row=page("http://h.example/cut").row, whole=False)
-    written(store, [(each, PageLinks()) for each in (answered, same, cut)])
+    # As they come from lcc-cu, which does not tell the status.
+    over_ftp, over_http = page("ftp://h.example/folder/", "a"), page("https://h.example/c", "<p>c", headers=headers)
+    written(store, [(each, PageLinks()) for each in (answered, same, cut, over_ftp, over_http)])
     number = 0
     while not (tmp_path / "pages-00000002.warc.gz").exists():
         number += 1
@@ -245,8 +247,8 @@ def test_pages_are_records_and_their_index_finds_each(tmp_path: Path) -> None:
     first = tmp_path / "pages-00000001.warc.gz"
     with first.open("rb") as file:
         kinds = [record.rec_type for record in ArchiveIterator(file)]
-    assert kinds[:4] == ["warcinfo", "response", "revisit", "metadata"]
-    assert set(kinds[4:]) == {"resource"}
+    assert kinds[:6] == ["warcinfo", "response", "revisit", "metadata", "resource", "response"]
+    assert set(kinds[6:]) == {"response"}
     lines = (tmp_path / "pages-00000001.cdxj").read_bytes().splitlines(keepends=True)
     with first.open("rb") as file:
         assert lines == sorted(index_lines(file, first.name))

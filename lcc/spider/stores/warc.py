@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+import attrs
 from twisted.plugin import IPlugin
 from zope.interface import implementer
 
 from lcc.errors import ConfigError
 from lcc.interfaces import IOpenStore, IPageStore
+from lcc.model.cache import CachedUrl
 from lcc.model.links import Page, PageLinks, StoreSettings
 from lcc.protocols.cdxj import index_line, index_lines
 from lcc.spider.stores.segments import Segments
@@ -36,6 +39,14 @@ class _Content:
         return io.BytesIO(self._data)
 
 
+def _answered(row: CachedUrl) -> CachedUrl:
+    """A row with the status of its fetch, which content users are not told: what came over HTTP is cached if that was
+    200 (or 203: the same, from somebody's copy).  All else has none, and is a resource."""
+    if row.status or not (row.furl or row.curl).startswith(("http://", "https://")):
+        return row
+    return attrs.evolve(row, status=HTTPStatus.OK.value)
+
+
 @implementer(IOpenStore)
 class _OpenWarc:
     def __init__(self, folder: Path, place: str, disk: Disk, settings: StoreSettings) -> None:
@@ -55,10 +66,11 @@ class _OpenWarc:
         for page, _ in pages:
             self._time = max(self._time, page.row.fetched_time or 0)
             writer = self._begun()
+            row = _answered(page.row)
             if page.whole:
-                pieces = writer.member(page.row, _Content(page.content))
+                pieces = writer.member(row, _Content(page.content))
             else:
-                pieces = writer.left_out(page.row, f"longer than the {len(page.content)} bytes that the spider reads")
+                pieces = writer.left_out(row, f"longer than the {len(page.content)} bytes that the spider reads")
             offset = self._segments.size_bytes
             self._segments.write(b"".join(pieces))
             line = index_line(writer.record, self._segments.final_name, offset, self._segments.size_bytes - offset)
