@@ -330,6 +330,8 @@ class Verdict(Enum):
     REFUSED = "refused"
     LOST = "lost"
     """The LCC knows nothing of it: it is told again."""
+    FULL = "full"
+    """A quota of its provider is full: its host is parked, and it is told again then."""
 
 
 class UrlAnswer(NamedTuple):

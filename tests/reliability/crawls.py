@@ -60,6 +60,7 @@ DELAYED_EVERY = 3
 """Every third site has a Crawl-delay."""
 LATE_SECONDS = 1.5
 """What a request may be later than the one after it: the way from the robot through a loaded machine."""
+STARTING_SECONDS = 60.0
 CLOCK_SECONDS = 0.005
 """nginx's times are rounded."""
 PAGE_BYTES, BYTES_PER_SECOND = 2500, 2000
@@ -109,8 +110,7 @@ class Run:
         self._before = before
         self._database = server
         self._down: dict[str, float] = {}
-        self._just_started: set[str] = set()
-        """In the end: they may not even have come to their first line."""
+        self._started: dict[str, float] = {}
         sites = SiteServer(folder / "web", plan.hosts, BYTES_PER_SECOND)
         graph = generate(plan.seed, sites.roots, plan.pages, 8, PAGE_BYTES)
         graph = attrs.evolve(graph, delays=dict.fromkeys(sites.roots[::DELAYED_EVERY], DELAY_SECONDS))
@@ -128,7 +128,6 @@ class Run:
         while sum(self.kills.values()) < self.plan.kills and not self._look(self.world.is_done):
             self._wait_for_progress()
             self._fault()
-        self._just_started = set(self._down) - {DATABASE}
         for name in list(self._down):
             self._start(name)
         if self._database is not None:
@@ -169,6 +168,7 @@ class Run:
             assert self._database is not None
             self._database.launch()
         else:
+            self._started[name] = time.monotonic()
             self.world.system.start(name)
 
     def _fault(self) -> None:
@@ -226,7 +226,8 @@ class Run:
             try:
                 self.world.system.stop(name)
             except Exception as error:
-                if name not in self._just_started:
+                # Who was started just now may not have come to its first line.
+                if time.monotonic() - self._started.get(name, 0.0) > STARTING_SECONDS:
                     faults.append(f"{name} does not end in order: {error!r}")
         for name in self.names:
             log = self.world.system.log(name)

@@ -181,10 +181,12 @@ def test_errors_and_what_is_refused(worlds: Worlds) -> None:
     assert {name: counts.get(name) for name in ("cached", "gone", "refused")} == {
         "cached": 1,
         "gone": 1,
-        "refused": 2,
+        "refused": 1,
     }
     assert world.status("all").dropped["robots"] == 1
-    assert counts.get("failed", 0) + counts.get("waiting", 0) + counts["told"] == 1, "500 is tried again"
+    waiting = counts.get("failed", 0) + counts.get("waiting", 0) + counts["told"]
+    assert waiting == 2, "500 is tried again, and what is over quota waits"
+    assert counts["parked"] == 1
     assert f"{start}robots" not in world.lcc.fetched
 
 

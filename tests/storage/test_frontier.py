@@ -404,6 +404,20 @@ def test_a_url_that_is_told_again_as_it_compares(spider: Spider) -> None:
     assert spider.counts()["gone"] == 1
 
 
+def test_a_full_provider_parks_its_host_once_and_its_urls_wait(spider: Spider) -> None:
+    urls = [f"{A}{number}" for number in range(5)]
+    spider.add(*urls)
+    spider.told(A)
+    spider.answer(Verdict.FULL, *urls, code=1501)
+    host = spider.host(A)
+    assert (host.parkings, host.parked_time, host.code) == (1, NOW + 3600, 1501)
+    assert spider.counts() == {"known": 5, "waiting": 5, "held": 5, "hosts": 1, "parked": 1}
+    assert spider.status().is_done and spider.tell() == []
+    assert len(spider.told(now=NOW + 3600)) == 5
+    spider.answer(Verdict.FULL, *urls, code=1501, now=NOW + 3600)
+    assert spider.host(A).parked_time == NOW + 3 * 3600
+
+
 def test_an_order_is_refused(spider: Spider) -> None:
     number = spider.database.now(ORDERS.give, "crawl-add", "x", {}, NOW)
     (order,) = result_of(spider.store.open_orders(5))

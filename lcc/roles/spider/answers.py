@@ -24,9 +24,8 @@ _HOSTS_AT_ONCE = 100
 _HOSTS_REMEMBERED = 10_000
 _ARRIVAL_WAITS = 100
 """A set that has not arrived after so many waits was lost with the spool of a UNS: it is waited for no longer."""
-_REFUSED = frozenset(
-    map(code, ("address-forbidden", "redirect-outside", "scheme-unsupported", "quota-files", "quota-space"))
-)
+_REFUSED = frozenset(map(code, ("address-forbidden", "redirect-outside", "scheme-unsupported")))
+_QUOTAS = frozenset(map(code, ("quota-files", "quota-space")))
 _REDIRECT_OUTSIDE = code("redirect-outside")
 _ELEMENT_CODES = range(1201, 1300)
 """Why a UNS refuses an element."""
@@ -194,4 +193,6 @@ def _verdict(state: AnsweredUrl, row: KnownUrl | None) -> Verdict | None:
         return Verdict.LOST
     if state.code in GONE_STATUSES:
         return Verdict.GONE
+    if state.code in _QUOTAS:
+        return Verdict.FULL
     return Verdict.REFUSED if state.code in _REFUSED or state.code in _ELEMENT_CODES else Verdict.FAILED

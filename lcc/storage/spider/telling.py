@@ -220,6 +220,10 @@ def _answer(write: FrontierWrite, crawl: Crawl, host: HostRow, url: UrlRow, said
         state = UrlState.CACHED
         url.interval_seconds = rules.interval(settings, url.interval_seconds, False)
         url.code = url.failures = 0
+    elif said.verdict is Verdict.FULL:
+        url.code = host.code = said.code
+        if host.parked_time <= now:
+            host.failures, host.parkings, host.parked_time = rules.park_host(host.parkings, now)
     elif said.verdict is not Verdict.LOST:
         of_host = said.verdict is Verdict.FAILED and rules.is_fault_of_host(said.code)
         if of_host:
