@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lcc.domain.wording import duration, number, utc
-from lcc.errors import entry_for
+from lcc.errors import code, entry_for
 from lcc.model.crawls import (
     BUCKETS,
     NEVER,
@@ -180,6 +180,7 @@ def _due(url: KnownUrl) -> int | None:
     return None if url.state in (UrlState.WAITING, UrlState.TOLD) or url.rank >= NEVER else url.rank
 
 
+_REDIRECT_OUTSIDE = code("redirect-outside")
 _STATES: Mapping[UrlState, str] = {
     UrlState.WAITING: "it waits: it is not told yet",
     UrlState.TOLD: "it was told, and its answer is awaited",
@@ -208,6 +209,8 @@ def why_known(
         lines.append(f"told {duration(now - url.rank)} ago; lcc-admin why shows what the LCC does about it")
     if url.code:
         lines.append(f"last error: {url.code} {entry_for(url.code).text}")
+    if url.code == _REDIRECT_OUTSIDE:
+        lines.append("where it redirects to is fetched from that host, if the filters let it pass")
     if url.checked_time:
         lines.append(f"last known to be so: {utc(url.checked_time)}")
     due = _due(url)

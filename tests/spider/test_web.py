@@ -16,6 +16,7 @@ from twisted.internet.task import Clock, LoopingCall
 
 from lcc.config import SpiderConfig
 from lcc.errors import ConfigError
+from lcc.model.crawls import Verdict
 from lcc.roles.spider.sites import Sites
 from lcc.roles.spider.web import build_site
 from lcc.storage.database.migrations import SPIDER
@@ -105,6 +106,9 @@ async def test_why(served: tuple[Browser, Spider]) -> None:
         [SITE],
         "state it waits: it is not told yet",
     )
+    spider.told(SITE)
+    spider.answer(Verdict.REFUSED, SITE + "a", code=1407)
+    assert any("where it redirects to" in words for words in (await why(SITE + "a"))["words"])
     assert (await why(SITE + "secret"))["words"] == ["dropped robots: disallowed by robots.txt"]
     assert (await why("http://elsewhere.example/"))["words"] == ["dropped scope: the expression does not match"]
     assert (await why("example.org"))["error"].startswith("'example.org' does not begin with http://")
