@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from jsonschema import Draft202012Validator
 from twisted.internet.address import IPv4Address, UNIXAddress
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import ConnectionRefusedError
@@ -17,6 +18,7 @@ from lcc.config import PushConfig
 from lcc.roles.proof_files import ProofFiles
 from lcc.roles.push.engine import PushServer
 from lcc.roles.push.gateway import Gateway
+from lcc.roles.push.openapi import document as described
 from lcc.roles.push.sets import SetIntake
 from lcc.roles.push.sets_web import resources
 from lcc.roles.push.web import build_site
@@ -164,6 +166,7 @@ class SetWorld:
             self.pass_time(1)
             found = read(line.heard)
         assert found is not None, line.heard
+        check(found)
         return found
 
     def silence_qm(self) -> None:
@@ -194,6 +197,26 @@ class SetWorld:
         self.tables.blocking.close()
         self.main.blocking.close()
         self.uns.disk.close_all()
+
+
+def _schema(*names: str) -> Draft202012Validator:
+    document = described("1")
+    refs = [{"$ref": f"#/components/schemas/{name}"} for name in names]
+    return Draft202012Validator({"anyOf": refs, "components": document["components"]})
+
+
+_LINES, _FAILURE = _schema("UrlError", "Verdict", "Status"), _schema("Failure")
+
+
+def check(answer: Answer) -> None:
+    """An answer is one that the OpenAPI document tells of."""
+    if answer.status != 200:
+        paths = described("1")["paths"]
+        assert str(answer.status) in paths["/sets"]["post"]["responses"], answer
+    if "openapi" in answer.body[:100].decode():
+        return
+    for line in answer.lines:
+        (_LINES if answer.status == 200 else _FAILURE).validate(line)
 
 
 def head(query: str, *headers: str, method: str = "POST", path: str = "/sets") -> bytes:

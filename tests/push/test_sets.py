@@ -11,8 +11,11 @@ import attrs
 import pytest
 
 from lcc.errors import code
+from lcc.roles.push.sets import SetQuestion
 from lcc.storage.providers.passwords import generate_token, hash_password
-from tests.support.databases import Backend
+from lcc.storage.push.requests import SetRequest, SetRequests, request_id
+from tests.support.databases import Backend, result_of
+from tests.support.roles.uns import ROOT
 
 from .sets_kit import PREFIX, SetWorld, basic, chunk, head, pages
 
@@ -255,6 +258,25 @@ def test_a_request_without_an_answer_is_repeated_with_its_order_number(on_both: 
     first, newer, again = [taken.begin.connseq for taken in world.taken]
     assert first == again < newer
     assert world.post(pages("a"), PREFIX, basic(), key).verdict["accepted"] and len(world.taken) == 3
+
+
+def test_a_database_that_was_put_back_does_not_know_the_order_number(world: SetWorld) -> None:
+    noted = SetRequest(request_id(7, "1"), 7, SetQuestion(urlprefix=ROOT).digest, order=10**9, time=int(world.now()))
+    result_of(SetRequests(world.server.store).save(noted))
+    key = "Idempotency-Key: 1"
+    assert world.post(pages("a"), PREFIX, basic(), key).status == 503
+    assert world.post(pages("a"), PREFIX, basic(), key).status == 200 and world.told == [["a"]]
+
+
+def test_a_full_set_without_an_answer_is_not_told_again(world: SetWorld) -> None:
+    world.silence_qm()
+    query, key = f"kind=full&{PREFIX}", "Idempotency-Key: 1"
+    line = world.open()
+    line.say([head(query, basic(), key, f"Content-Length: {len(pages('a'))}"), pages("a")])
+    world.restart()
+    world.let_qm_answer()
+    answer = world.post(pages("a"), query, basic(), key)
+    assert answer.status == 409 and "/status" in answer.verdict["error"] and len(world.taken) == 1
 
 
 def test_a_refused_request_may_be_repeated(world: SetWorld) -> None:
