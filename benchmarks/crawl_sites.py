@@ -26,7 +26,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "watched": {"interval": 0, "bandwidth_bytes": 0, "files_max": 0, "space_max_bytes": 0},
 }
 """As polite as Scrapy is here: one fetch of a site at a time, without a pause."""
-CRAWL = "bench"
+CRAWL = "sites"
 SECONDS_MAX = 1200.0
 _LOOK_SECONDS = 0.05
 _FIRST_ADDRESS = 10
@@ -84,6 +84,7 @@ class CrawlingLcc:
 
     :param database_url: None: SQLite.
     :param settings: more settings, by table.
+    :ivar frontier: the database of the spider's tables.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class CrawlingLcc:
         self.site = LccSite(folder, database_url, {**SETTINGS, **(settings or {})}, roles=ROLES)
         config = load_config(self.site.config)
         place = place_of(config, SPIDER)
-        self._frontier = BlockingDatabase(
+        self.frontier = BlockingDatabase(
             place.url, place.home, config.database, random=Random(1), series=place.series
         )
 
@@ -102,7 +103,7 @@ class CrawlingLcc:
 
     def stop(self) -> None:
         """End all of them."""
-        self._frontier.close()
+        self.frontier.close()
         self.site.stop()
 
     def crawl(self, starts: Sequence[str]) -> None:
@@ -112,16 +113,25 @@ class CrawlingLcc:
         command = [BIN / "lcc-admin", "--config", self.site.config, "spider", "add", CRAWL, *options, *scope]
         subprocess.run(command, check=True, capture_output=True)
 
-    def read(self) -> int:
-        """Pages that the spider has read."""
-        sql = "SELECT SUM(value) FROM spcount WHERE name = 'cached'"
-        return int(self._frontier.interact(lambda txn: txn.value(sql)) or 0)
+    def read(self, but_of: str = "") -> int:
+        """Pages that the spider has read.
 
-    def wait(self, count: int) -> tuple[float, int, float]:
-        """Until so many pages were read; gives when the first ones were, how many these are, when the last was."""
+        :param but_of: those of the site with this root do not count.
+        """
+        if but_of:
+            sql = "SELECT SUM(cached) FROM sphost WHERE root <> ?"
+            return int(self.frontier.interact(lambda txn: txn.value(sql, [but_of])) or 0)
+        sql = "SELECT SUM(value) FROM spcount WHERE name = 'cached'"
+        return int(self.frontier.interact(lambda txn: txn.value(sql)) or 0)
+
+    def wait(self, count: int, but_of: str = "") -> tuple[float, int, float]:
+        """Until so many pages were read; gives when the first ones were, how many these are, when the last was.
+
+        :param but_of: as :meth:`read`.
+        """
         begun = time.monotonic()
         first = None
-        while (done := self.read()) < count:
+        while (done := self.read(but_of)) < count:
             if first is None and done:
                 first = time.monotonic(), done
             if time.monotonic() - begun > SECONDS_MAX:

@@ -79,8 +79,8 @@ class Frontier:
     def __init__(self, database: BlockingDatabase, order: UrlOrder) -> None:
         self._database = database
         self._rules = FrontierRules()
-        self._run = database.write(claim_run, "bench").run
-        database.write(take_buckets, self._run, BUCKETS)
+        self.run = database.write(claim_run, "bench").run
+        database.write(take_buckets, self.run, BUCKETS)
         crawl = Crawl(1, "bench", CrawlSettings(order=order), CrawlState.ACTIVE, NOW, frozenset(), 1)
         database.write(lambda txn: CRAWLS.insert(txn, [crawl_values(crawl)]))
         self._writes = 0
@@ -112,7 +112,7 @@ class Frontier:
         self._writes += 1
 
         def work(txn: Any) -> Any:
-            write = FrontierWrite(txn, self._rules, self._run, self._writes, NOW)
+            write = FrontierWrite(txn, self._rules, self.run, self._writes, NOW)
             result = function(write, *args)
             write.save()
             return result

@@ -23,12 +23,16 @@ from lcc.model.sources import Source
 from lcc.roles.notifier import NotifierLink, NotifierRefused
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_rules import CrawlRules
-from lcc.roles.spider.sites import Sites
+from lcc.roles.spider.sites import FORBIDDEN_SECONDS, Sites
 
 _log = Logger()
 
 _HOSTS_AT_ONCE = 200
 _ASKED_AT_ONCE = 50
+_WAITING_MANY = 1000
+"""Where more hosts wait than these, it rests after it has looked through them: that takes its time."""
+_REST_TIMES = 4
+"""So many times as long as that took."""
 _TRY_LATER = code("try-later")
 _PROVIDER_GONE = code("provider-gone")
 
@@ -67,6 +71,7 @@ class Teller:
         self._saying = saying
         self._waiting: dict[HostRef, float] = {}
         """Hosts without a provider, or whose robots.txt is not known: until when they are not looked at."""
+        self._rests_until = 0.0
         self._removed: set[HostRef] = set()
         """Hosts whose provider was removed."""
 
@@ -90,16 +95,22 @@ class Teller:
             await self._frontier.watched([(host, 0) for host in removed], int(self._now()))
             self._removed.difference_update(removed)
         now = self._clock.seconds()
+        if now < self._rests_until:
+            return
         self._waiting = {host: until for host, until in self._waiting.items() if until > now}
         for rules in crawls:
             while self.has_room:
-                limit = _HOSTS_AT_ONCE + len(self._waiting)
+                # Those that wait are read, too: twice as many each time, so that all are read a few times only.
+                limit = _HOSTS_AT_ONCE + 2 * len(self._waiting)
                 ready = await self._frontier.ready_hosts(rules.crawl.id, buckets, int(self._now()), limit)
                 hosts = [host for host in ready if HostRef(host.crawl, host.root) not in self._waiting]
-                if hosts:
-                    await self._tell(rules, hosts[:_HOSTS_AT_ONCE])
+                for start in range(0, len(hosts), _HOSTS_AT_ONCE):
+                    if self.has_room:
+                        await self._tell(rules, hosts[start : start + _HOSTS_AT_ONCE])
                 if len(ready) < limit:
                     break
+        if len(self._waiting) > _WAITING_MANY:
+            self._rests_until = self._clock.seconds() + _REST_TIMES * (self._clock.seconds() - now)
 
     async def _tell(self, rules: CrawlRules, hosts: Sequence[ReadyHost]) -> None:
         pids = await self._pids(rules, hosts)
@@ -109,12 +120,17 @@ class Teller:
             if _ref(host) in pids and self._sites.may_tell(host.root):
                 ready.append(_ref(host))
             else:
-                self._waiting[_ref(host)] = self._clock.seconds() + self._sites.patience(host.root)
+                self._waiting[_ref(host)] = self._clock.seconds() + self._patience(host.root)
         if ready:
             told = await self._frontier.tell(ready, int(self._now()))
             cached = await self._cached(told) if told else set()
             for each in told:
                 self._say(each, cached)
+
+    def _patience(self, root: str) -> float:
+        """Where very many hosts wait, each of them is looked at less often."""
+        patience = self._sites.patience(root)
+        return max(patience, min(FORBIDDEN_SECONDS, patience * len(self._waiting) / _WAITING_MANY))
 
     async def _pids(self, rules: CrawlRules, hosts: Sequence[ReadyHost]) -> Mapping[HostRef, int]:
         """The providers of hosts; without those that have none now."""

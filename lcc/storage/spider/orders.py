@@ -37,7 +37,7 @@ CRAWL_INCLUDE = "crawl-include"
 STARTS_MAX = 1000
 """URLs in one order; more of them stand in further ones."""
 ORDERS = AnsweredOrders("sporders", "sporder_id")
-_CRAWL_IDS = "crawl_id"
+CRAWL_IDS = "crawl_id"
 _SCHEMES = ("http", "https", "ftp")
 _ORDERS_KEPT_SECONDS = 3600
 _Answer = dict[str, Any]
@@ -116,7 +116,7 @@ def _add(write: FrontierWrite, order: SpiderOrder, starts: Sequence[FoundUrl]) -
         settings = settings_of(order)
     except (TypeError, ValueError) as error:
         return {"error": f"this spider does not understand the settings: {error}"}
-    number = draw(write.txn, _CRAWL_IDS)
+    number = draw(write.txn, CRAWL_IDS)
     crawl = Crawl(number, order.crawl, settings, CrawlState.ACTIVE, write.now, frozenset(), 1)
     CRAWLS.insert(write.txn, [crawl_values(crawl)])
     add_starts(write, crawl, starts)

@@ -1,0 +1,91 @@
+"""The teller with very many hosts that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
+
+from lcc.model.crawls import Crawl, CrawlSettings, CrawlState, HostRef, ReadyHost, Telling
+from lcc.roles.spider.counters import Counters
+from lcc.roles.spider.sites import FORBIDDEN_SECONDS, UNKNOWN_SECONDS, Sites
+from lcc.roles.spider.teller import Teller
+
+
+@attrs.define
+class Rules:
+    crawl: Crawl = attrs.field(
+        factory=lambda: Crawl(1, "a", CrawlSettings(), CrawlState.ACTIVE, 0, frozenset(), 1), kw_only=True
+    )
+
+
+class Frontier:
+    """Hosts that are all ready.
+
+    :ivar read: how many were read.
+    """
+
+    def __init__(self, hosts: int) -> None:
+        self.hosts = [ReadyHost(1, f"http://www{number}.example/", 7) for number in range(hosts)]
+        self.read = 0
+        self.told: list[HostRef] = []
+
+    def ready_hosts(self, crawl: int, buckets: Any, now: int, limit: int) -> Deferred[list[ReadyHost]]:
+        found = [host for host in self.hosts if HostRef(1, host.root) not in self.told][:limit]
+        self.read += len(found)
+        return succeed(found)
+
+    def tell(self, hosts: Sequence[HostRef], now: int) -> Deferred[list[Telling]]:
+        self.told += hosts
+        return succeed([])
+
+
+class Link:
+    connected = has_room = True
+
+
+class Unknown(Sites):
+    """robots.txt of all hosts but one is not known.
+
+    :ivar asked: how often they were asked for.
+    """
+
+    known = ""
+    asked = 0
+
+    async def ask(self, roots: Any) -> None:
+        self.asked += len(roots)
+
+    def may_tell(self, root: str) -> bool:
+        return root == self.known
+
+
+async def test_very_many_hosts_that_wait_are_read_a_few_times_only() -> None:
+    clock, frontier, hosts = Clock(), Frontier(20_000), 20_000
+    client: Any = None
+    sites = Unknown(client, clock)
+    given: Any = frontier
+    teller = Teller(given, sites, clock, clock.seconds, Counters(), 0, _nothing, lambda number: None)
+    link: Any = Link()
+    teller.link = link
+    rules: Any = [Rules()]
+    sites.known = frontier.hosts[-1].root
+    await teller.tell(rules, range(64))
+    assert frontier.told == [HostRef(1, sites.known)], "the last one has its turn, too"
+    assert sites.asked == hosts
+    assert frontier.read <= 3 * hosts, "with a round of 200 reading all that wait it was a million"
+    for _ in range(round(FORBIDDEN_SECONDS / UNKNOWN_SECONDS) - 1):
+        clock.advance(UNKNOWN_SECONDS)
+        await teller.tell(rules, range(64))
+    assert sites.asked <= 5 * hosts, "the more wait, the less often each is looked at"
+    clock.advance(FORBIDDEN_SECONDS)
+    sites.known = frontier.hosts[0].root
+    await teller.tell(rules, range(64))
+    assert frontier.told[1:] == [HostRef(1, sites.known)]
+
+
+async def _nothing(told: Any) -> set[Any]:
+    return set()
