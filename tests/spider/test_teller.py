@@ -10,8 +10,9 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
 from lcc.model.crawls import Crawl, CrawlSettings, CrawlState, HostRef, ReadyHost, Telling
+from lcc.model.states import SiteRobots
 from lcc.roles.spider.counters import Counters
-from lcc.roles.spider.sites import FORBIDDEN_SECONDS, UNKNOWN_SECONDS, Sites
+from lcc.roles.spider.sites import FORBIDDEN_SECONDS, KEPT_SECONDS, UNKNOWN_SECONDS, Sites
 from lcc.roles.spider.teller import Teller
 
 
@@ -85,6 +86,30 @@ async def test_very_many_hosts_that_wait_are_read_a_few_times_only() -> None:
     sites.known = frontier.hosts[0].root
     await teller.tell(rules, range(64))
     assert frontier.told[1:] == [HostRef(1, sites.known)]
+
+
+async def test_sites_whose_robots_txt_is_not_known_are_not_kept() -> None:
+    clock, asked = Clock(), []
+
+    class Client:
+        answers = {"http://a.example/": "all"}
+
+        async def robots(self, roots: Sequence[str]) -> list[SiteRobots]:
+            asked.extend(roots)
+            return [SiteRobots(root, self.answers.get(root, "")) for root in roots]
+
+    client: Any = Client()
+    sites = Sites(client, clock)
+    roots = ["http://a.example/", *(f"http://www{number}.example/" for number in range(1000))]
+    await sites.ask(roots)
+    assert len(sites._known) == 1 and sites.may_tell(roots[0]) and not sites.may_tell(roots[1])
+    await sites.ask(roots)
+    assert asked == [*roots, *roots[1:]]
+    # What was known, and is not any longer, is forgotten.
+    clock.advance(KEPT_SECONDS + 1)
+    Client.answers.clear()
+    await sites.ask(roots[:1])
+    assert not sites.may_tell(roots[0]) and not sites._known and not sites._chars
 
 
 async def _nothing(told: Any) -> set[Any]:

@@ -70,6 +70,8 @@ class Sites:
         before = self._known.pop(root, None)
         if before is not None:
             self._chars -= _size(before[0])
+        if not robots.allow:
+            return  # whoever wants to tell URLs of it asks again; there may be very many such hosts
         self._known[root] = robots, 0.0
         good = KEPT_SECONDS if self.may_tell(root) else self.patience(root)
         self._known[root] = robots, self._clock.seconds() + good
