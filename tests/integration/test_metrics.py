@@ -72,6 +72,7 @@ def watched(tmp_path: Path, origin: OriginServer) -> Iterator[System]:
     folder.mkdir()
     port = 'metrics = "unix:{{home}}/{0}-metrics.sock"\n'
     tables = "".join(f"[{role}]\n{port.format(role)}" for role in ("qm", "botm", "cu"))
+    tables += 'url = "https://cache.example.org/"\nhub = true\n'  # of [cu]
     extra = f'{tables}[metrics]\nsurvey_interval = 1.0\n[log]\nformat = "json"\n'
     bot = f"concurrency = 8\nname = '{ROBOT}'\n{port.format('bot')}"
     system = System(folder, origin, None, extra, {"uns": port.format("uns"), "bot": bot})
