@@ -20,8 +20,9 @@ from lcc.model.tasks import (
 )
 from lcc.protocols import jobs
 from lcc.protocols.endings import write_ending
+from lcc.protocols.hello import Ready
 from lcc.storage.tasks import orders
-from tests.scheduler.bench import Bench
+from tests.scheduler.bench import Bench, FakeManager
 from tests.support.logs import LoggedErrors
 from tests.support.tasks import NOW
 from tests.support.transports import MemoryTransport
@@ -149,6 +150,33 @@ def test_a_run_that_nobody_says_is_over_has_its_lease(bench: Bench, restart: boo
     assert bench.state(job.id) is JobState.RUNNING
     bench.pass_time(12)
     assert bench.state(job.id) is JobState.LOST
+
+
+def test_nothing_is_given_to_a_manager_that_has_yet_to_say_what_it_has(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes back while a job is given out: what it says then may be older than the job, which would be lost here,
+    and run there."""
+    bench.add(every=10**6)
+    first = bench.manager()
+    start, again = bench.engine.store.start_jobs, []
+
+    async def start_later(chosen: Sequence[Assigned], now: int) -> list[StartedJob]:
+        if not again:
+            first.lose()
+            again.append(FakeManager(bench, "m", "r1", "host1", 0))
+            bench.settle()
+        return await start(chosen, now)
+
+    monkeypatch.setattr(bench.engine.store, "start_jobs", start_later)
+    bench.pass_time(2)
+    [second] = again
+    bench.managers.append(second)
+    assert second.given() == []
+    second.say(jobs.Kind("command", 10), jobs.Has("true"), Ready())
+    bench.pass_time(100)
+    [job] = second.given()
+    assert job.attempt == 2 and bench.state(job.id) is JobState.RUNNING
 
 
 def test_what_is_given_to_a_manager_that_is_gone_is_lost(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

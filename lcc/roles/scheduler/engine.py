@@ -36,9 +36,8 @@ that.  So a task has at most one job, and effects take place once, whatever is l
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred
@@ -55,6 +54,7 @@ from lcc.protocols.jobs import RunJob, write_args
 from lcc.roles.background import Background
 from lcc.roles.peer import PeerFactory
 from lcc.roles.scheduler.counters import Counters
+from lcc.roles.scheduler.endings import Ending, EndingQueue
 from lcc.roles.scheduler.housekeeping import Housekeeping
 from lcc.roles.scheduler.manager_table import ManagerTable
 from lcc.roles.scheduler.managers import Manager, ManagerConnection
@@ -72,15 +72,6 @@ _ORDERS_AT_ONCE = 50
 _LOG_SECONDS = 60.0
 _FIRST = (0, 0)
 _STATES = {JobState.COMPLETED: "completed", JobState.TEMPORARY: "temporary", JobState.PERMANENT: "permanent"}
-
-
-class _Ending(NamedTuple):
-    """An ending that waits to be recorded."""
-
-    manager: Manager
-    number: int
-    result: JobResult
-    chars: int
 
 
 class Scheduler:
@@ -127,9 +118,7 @@ class Scheduler:
         self._work = Background("Cannot schedule", self._work_ended, self._work_failed)
         self._again = False
         self._ticked = True
-        self._endings: deque[_Ending] = deque()
-        self._ending_chars = 0
-        self._room_for_endings: Deferred[None] | None = None
+        self._endings = EndingQueue(settings.effects_max)
         self._lost: list[Lost] = []
         self._killed: dict[tuple[int, int], str] = {}
         """Running attempts (job, attempt) that are to end, and why: their managers hear it when they are there."""
@@ -216,8 +205,7 @@ class Scheduler:
 
     def _compare(self, manager: Manager, running: dict[int, int], over: frozenset[str]) -> None:
         """What a manager has, with what it should have; also of runs of it that are over."""
-        ended = {ending.result.id for ending in self._endings if ending.manager.name == manager.name}
-        lost, unwanted = self.roster.compare(manager, running, ended, over)
+        lost, unwanted = self.roster.compare(manager, running, self._endings.jobs_of(manager.name), over)
         self._lost += lost
         for job, attempt in unwanted:
             if manager.connection is not None:
@@ -253,16 +241,9 @@ class Scheduler:
     def job_ended(self, manager: Manager, number: int, result: JobResult, chars: int) -> Deferred[Any] | None:
         """As :class:`lcc.roles.scheduler.managers.Scheduling` says."""
         result = attrs.evolve(result, manager=manager.name)
-        self._endings.append(_Ending(manager, number, result, chars))
-        self._ending_chars += chars
+        room = self._endings.add(Ending(manager, number, result, chars))
         self.wake()
-        if self._ending_chars <= self.ending_chars_max:
-            return None
-        if self._room_for_endings is None:
-            self._room_for_endings = Deferred()
-        wait: Deferred[None] = Deferred()
-        self._room_for_endings.addCallback(lambda _: wait.callback(None))
-        return wait
+        return room
 
     # The loop.
 
@@ -459,26 +440,19 @@ class Scheduler:
 
     async def _record(self, now: int) -> None:
         while self._endings:
-            batch: list[_Ending] = []
-            chars = 0
-            for ending in self._endings:
-                if len(batch) == _BATCH or (batch and chars + ending.chars > self.ending_chars_max):
-                    break
-                batch.append(ending)
-                chars += ending.chars
+            batch = self._endings.first(_BATCH)
             done = await self.store.record_endings([ending.result for ending in batch], now)
+            self._endings.recorded(batch)
             for ending, recorded in zip(batch, done.recorded, strict=True):
-                self._endings.popleft()
-                self._ending_chars -= ending.chars
                 self._ended(ending, recorded)
             self.counters.followups += len(done.made)
             self._add(done.made)
             for manager in {id(ending.manager): ending.manager for ending in batch}.values():
                 if manager.connection is not None:
                     manager.connection.say_recorded(manager.recorded)
-            self._tell_room()
+            self._endings.tell_room()
 
-    def _ended(self, ending: _Ending, recorded: Recorded) -> None:
+    def _ended(self, ending: Ending, recorded: Recorded) -> None:
         manager, result = ending.manager, ending.result
         manager.recorded = max(manager.recorded, ending.number)
         if recorded.late:
@@ -500,11 +474,6 @@ class Scheduler:
         del manager.jobs[result.id]
         self.ready.release(resource, result.id)
         self.ready.more_room()
-
-    def _tell_room(self) -> None:
-        waiting, self._room_for_endings = self._room_for_endings, None
-        if waiting is not None:
-            waiting.callback(None)
 
     # Jobs that are lost.
 
@@ -552,8 +521,10 @@ class Scheduler:
             if job is None:
                 self.ready.release(due.resource, due.id)  # it was killed, or changed, meanwhile
                 continue
-            if manager.connection is None:
-                # The manager may be forgotten by now: then nobody else would miss the job.
+            if manager.connection is None or not manager.connection.ready:
+                # The manager may be forgotten by now: then nobody else would miss the job.  If it is there again, and
+                # has yet to say what it has, it may say so as it was before it had this one, and would run it though
+                # the job is lost.
                 self._lost.append(Lost(job.id, job.attempt, due.resource, f"manager {manager} left before it had it"))
                 continue
             manager.take(job.id, job.attempt, due.kind, due.resource)
