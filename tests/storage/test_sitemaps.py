@@ -15,8 +15,9 @@ from lcc.domain.task_rules import TaskRules
 from lcc.feeds.faults import FeedFault
 from lcc.feeds.sitemap_worker import read_sitemap
 from lcc.model.polled import PolledContent
-from lcc.model.sitemaps import INDEX_OPTION, level_of
+from lcc.model.sitemaps import INDEX_OPTION, index_of, level_of
 from lcc.model.tasks import Effects, JobSpec, JobState, StartedJob
+from lcc.storage.tasks import sitemaps
 from lcc.storage.tasks.orders import SITEMAP_CONFIRM, TASK_REMOVE
 from lcc.storage.tasks.polls import Asked, Found, Poll
 from lcc.storage.tasks.sitemaps import Gone, documents_of, gone_of
@@ -298,6 +299,16 @@ def test_change_lists_that_disagree(tasks: Sitemaps) -> None:
     # A part that goes has said nothing against what it names.
     assert tasks.read(top, resync("changelist", parts[1], root="sitemapindex")) == []
     assert tasks.documents(top) == [earlier] and tasks.retracted() == []
+
+
+def test_an_index_of_other_documents_looks_at_each_once(tasks: Sitemaps, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has a site says what its index lists: that must not hold up the scheduler."""
+    top = tasks.sitemap()
+    tasks.read(top, index(*(f"a{number}" for number in range(50))))
+    looked = []
+    monkeypatch.setattr(sitemaps, "index_of", lambda args: looked.append(args) or index_of(args))
+    tasks.read(top, index(*(f"b{number}" for number in range(50))))
+    assert len(tasks.documents(top)) == 50 and len(looked) < 150
 
 
 def test_too_many_deletions_of_a_change_list_are_held(tasks: Sitemaps) -> None:

@@ -15,6 +15,7 @@ list says otherwise; what a change list names no longer stays as it is.
 from __future__ import annotations
 
 import zlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -214,22 +215,27 @@ def _remove_document(write: TaskWrite, number: int, also_changes: bool = True) -
         write.txn.execute("DELETE FROM sitemapurls WHERE task = ?", [number])
 
 
-def _remove_listed(write: TaskWrite, documents: Sequence[Task], number: int) -> None:
-    """A document is listed no longer; so are those that it lists."""
-    for task in documents:
-        if index_of(task.spec.args) == number:
-            _remove_listed(write, documents, task.id)
+def _remove_listed(write: TaskWrite, listed: Mapping[int, Sequence[Task]], number: int) -> None:
+    """A document is listed no longer; so are those that it lists.
+
+    :param listed: documents, by what lists them.
+    """
+    for task in listed.get(number, ()):
+        _remove_listed(write, listed, task.id)
     _remove_document(write, number, also_changes=False)
 
 
 def _set_children(write: TaskWrite, rules: ITaskRules, index: Task, kind: str, urls: Sequence[str]) -> None:
     site = _site_of(write.txn, index.id)
     documents = documents_of(write.txn, site)
-    there = {task.spec.args[0]: task.id for task in documents if index_of(task.spec.args) == index.id}
+    by_index: defaultdict[int, list[Task]] = defaultdict(list)
+    for task in documents:
+        by_index[index_of(task.spec.args)].append(task)
+    there = {task.spec.args[0]: task.id for task in by_index[index.id]}
     listed = set(urls)
     for url, number in there.items():
         if url not in listed:
-            _remove_listed(write, documents, number)
+            _remove_listed(write, by_index, number)
     if len(documents) - len(there) + len(listed) > CHILDREN_MAX:
         raise ValueError(f"sitemap {site} has more than {CHILDREN_MAX:,} documents")
     options = tuple(word for word in index.spec.args[1:] if word.startswith("--allow"))
