@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.defer import Deferred, DeferredLock, maybeDeferred, succeed
 from twisted.internet.task import Clock
 
-from lcc.model.crawls import StoreTrouble, StoreWork
+from lcc.model.crawls import FrontierBatch, StoreTrouble, StoreWork
 from lcc.model.links import Link, PageLinks, StoreSettings
+from lcc.roles.spider.backlog import Backlog
 from lcc.roles.spider.keeping import RETRY_SECONDS, Keeping
 from lcc.spider.stores import warc
 from lcc.spider.stores.registry import stores_named
@@ -145,6 +146,84 @@ async def test_a_store_with_a_fault_of_its_own_fails_alone(
     assert done["text"].fault == "ZeroDivisionError: division by zero" and done["links"].place
     assert len(logged_errors.flush("ZeroDivisionError")) == 2, "the second one is for operators"
     await keeping.close()
+
+
+# Pages that are read while a store gets its backlog.
+
+
+class Cache:
+    """A client of a cache of two pages; while they are on their way, something else takes place."""
+
+    def __init__(self, meanwhile: Any, *numbers: int) -> None:
+        self.meanwhile = meanwhile
+        self.numbers = numbers
+
+    async def packages(self, since: Any, **asked: Any) -> Any:
+        return self
+
+    async def __aiter__(self) -> Any:
+        await self.meanwhile()
+        for number in self.numbers:
+            yield read(number)[0]
+
+    def close(self) -> None:
+        pass
+
+
+class Lacking(Frontier):
+    """Knows a backlog, too."""
+
+    def __init__(self, *numbers: int) -> None:
+        super().__init__()
+        self.lacking = {key(number) for number in numbers}
+
+    def backlog(self, store: str, after: bytes, limit: int) -> Deferred[list[bytes]]:
+        return succeed(sorted(each for each in self.lacking if each > after)[:limit])
+
+    def commit(self, kept: Any) -> None:
+        super().commit(kept)
+        for work in kept.values():
+            self.lacking = (self.lacking | set(work.lacks)) - set(work.has)
+
+
+class Extractor:
+    def extract(self, pages: Any) -> Deferred[list[PageLinks]]:
+        return succeed([PageLinks((), title="of the backlog") for _ in pages])
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("failing", [False, True])
+async def test_pages_that_are_read_while_the_backlog_is_worked_off(
+    tmp_path: Path, failing: bool, there: bool, logged_errors: LoggedErrors
+) -> None:
+    frontier, disk, clock, lock = Lacking(1, 2), FullDisk(), Clock(), DeferredLock()
+    keeping = keeping_in(tmp_path, frontier, "text", disk=disk, clock=clock)
+
+    async def meanwhile() -> None:
+        if failing:
+            disk.full.add("text")
+        frontier.commit(await keeping.keep([read(1)]))
+        disk.full.clear()
+        clock.advance(2 * RETRY_SECONDS)
+
+    async def commit(batch: FrontierBatch) -> None:
+        frontier.commit(batch.stores)
+
+    given: list[Any] = [frontier, Cache(meanwhile, *((1, 2) if there else ())), Extractor(), keeping, lock, commit]
+    await Backlog(*given, 1000, 1000).work_off()
+    assert frontier.lacking == ({key(1), key(2)} if failing else set()), "what came meanwhile may be newer"
+    if failing:
+        assert logged_errors.flush("The store text cannot write")
+        given[1] = Cache(nothing, 1, 2)
+        await Backlog(*given, 1000, 1000).work_off()
+    await keeping.close()
+    assert not frontier.lacking and keeping.behind == []
+    urls = [line["url"] for line in lines(tmp_path / "text")]
+    assert sorted(urls) == [read(number)[0].row.curl for number in ((1, 2) if there or failing else (1,))], "once"
+
+
+async def nothing() -> None:
+    """Nothing takes place."""
 
 
 # With a crawl.

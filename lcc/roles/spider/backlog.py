@@ -5,7 +5,7 @@ A page that has changed meanwhile is kept as it is now; one that is gone from th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from twisted.internet.defer import DeferredLock
@@ -60,8 +60,11 @@ class Backlog:
     async def _work_off(self, store: str) -> None:
         count = gone = 0
         after = b""
-        while keys := await self._frontier.backlog(store, after, KEYS_AT_ONCE):
-            after = keys[-1]
+        while True:
+            failures = self._keeper.failures(store)
+            keys = await self._frontier.backlog(store, after, KEYS_AT_ONCE)
+            if not keys:
+                break
             left = set(keys)
             stream = await self._client.packages(
                 None, key=[key.hex() for key in keys], content_bytes_max=self._page_bytes
@@ -70,14 +73,17 @@ class Backlog:
                 async for pages in batches(stream, self._batch_bytes):
                     left.difference_update(page.row.key for page in pages)
                     there = [page for page in pages if not page.missing]
-                    if not await self._give(store, there):
+                    given = await self._give(store, failures, after, there)
+                    if given is None:
                         return
-                    count += len(there)
+                    count += given
             finally:
                 stream.close()
             if left:
+                if await self._give(store, failures, after, [], left) is None:
+                    return
                 gone += len(left)
-                await self._commit(FrontierBatch(stores={store: StoreWork(None, has=left)}))
+            after = keys[-1]
         await self._lock.acquire()
         try:
             if await self._frontier.backlog(store, b"", 1):
@@ -94,18 +100,29 @@ class Backlog:
                 gone=gone,
             )
 
-    async def _give(self, store: str, pages: Sequence[Page]) -> bool:
-        """Whether the store has taken them."""
-        if not pages:
-            return True
-        links = await self._extractor.extract(pages)
+    async def _give(
+        self, store: str, failures: int, after: bytes, pages: Sequence[Page], gone: Collection[bytes] = ()
+    ) -> int | None:
+        """How many of these pages the store has taken; None: it cannot, or has failed since the cache was asked.
+
+        Pages are read from the changes meanwhile.  What the store has got that way is not given once more, perhaps in
+        an older version; what it could not take may be newer than these.
+
+        :param failures: of the store, when the backlog was read behind this key.
+        :param gone: what the cache has not.
+        """
+        links = await self._extractor.extract(pages) if pages else []
         await self._lock.acquire()
         try:
-            kept = await self._keeper.keep_in(store, list(zip(pages, links, strict=True)))
+            if self._keeper.failures(store) != failures:
+                return None
+            lacking = set(await self._frontier.backlog(store, after, KEYS_AT_ONCE))
+            given = [each for each in zip(pages, links, strict=True) if each[0].row.key in lacking]
+            kept = await self._keeper.keep_in(store, given) if given else {store: StoreWork(None, has=gone)}
             await self._commit(FrontierBatch(stores=kept))
         except BaseException:
             self._keeper.begin_again()
             raise
         finally:
             self._lock.release()
-        return not kept[store].fault
+        return None if kept[store].fault else len(given)

@@ -65,6 +65,9 @@ class Keeper(Protocol):
     def keep_in(self, store: str, pages: Sequence[tuple[Page, PageLinks]]) -> Deferred[Mapping[str, StoreWork]]:
         """The same of one store."""
 
+    def failures(self, store: str) -> int:
+        """How often it could not take pages."""
+
     def rest(self, store: str) -> None:
         """A store is not tried for a while."""
 

@@ -11,6 +11,7 @@ backlog from the cache (:mod:`lcc.roles.spider.backlog`).  So neither the crawl 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ class Keeping:
         self._rests_until: dict[str, float] = {}
         self._behind = set(self._stores)
         """Stores that may have a backlog."""
+        self._failures: Counter[str] = Counter()
         self._committed = False
 
     def keep(self, pages: Pages) -> Deferred[Mapping[str, StoreWork]]:
@@ -86,6 +88,10 @@ class Keeping:
         """Stores that may have a backlog, and can be tried now."""
         now = self._clock()
         return [name for name in self._stores if name in self._behind and now >= self._rests_until.get(name, now)]
+
+    def failures(self, store: str) -> int:
+        """How often it could not take pages."""
+        return self._failures[store]
 
     def rest(self, store: str) -> None:
         """It is not tried for a while."""
@@ -126,6 +132,7 @@ class Keeping:
         """
         keys = [page.row.key for page, _ in pages]
         if name not in self._open and self._rests(name):
+            self._failures[name] += 1
             return StoreWork(None, self.faults[name], keys)
         try:
             if name not in self._open:
@@ -159,6 +166,7 @@ class Keeping:
                 reason=reason,
             )
         self.faults[name] = reason
+        self._failures[name] += 1
         self._behind.add(name)
         self.rest(name)
 
