@@ -242,8 +242,12 @@ class IFrontier(Interface):
 
     # Telling.
 
-    def ready_hosts(crawl: int, buckets: Collection[int], now: int, limit: int) -> Deferred[list[ReadyHost]]:
-        """Hosts with URLs to tell now and room in their windows, those that have waited longest first."""
+    def ready_hosts(
+        crawl: int, buckets: Collection[int], now: int, limit: int, after: ReadyHost | None = None
+    ) -> Deferred[list[ReadyHost]]:
+        """Hosts with URLs to tell now and room in their windows, those that have waited longest first.
+
+        :param after: only those behind this one."""
 
     def hosts_this_hour(now: int) -> Deferred[int]:
         """Hosts that have become watched providers in this hour, of all spiders."""

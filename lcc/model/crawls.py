@@ -285,11 +285,15 @@ class ReadyHost(NamedTuple):
     """A host with URLs to tell.
 
     :ivar pid: its provider; 0: none has been asked for.
+    :ivar time, bucket, key: its place among the others: since when it is ready, its bucket, and its key.
     """
 
     crawl: int
     root: str
     pid: int
+    time: int = 0
+    bucket: int = 0
+    key: bytes = b""
 
 
 class ToldUrl(NamedTuple):

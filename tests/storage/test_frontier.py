@@ -17,6 +17,7 @@ from lcc.model.crawls import (
     FrontierBatch,
     HostRef,
     ReadPage,
+    ReadyHost,
     Redirect,
     StoreTrouble,
     StoreWork,
@@ -142,6 +143,23 @@ def test_the_backlog_of_a_store(spider: Spider) -> None:
     assert save("p3", has="abx") == StoreTrouble(name, "text", "", 2)
     assert save("p4", has="cd") is None
     assert result_of(spider.store.places())["text"] == "p4"
+
+
+def test_hosts_that_are_ready_are_read_page_by_page(spider: Spider) -> None:
+    roots = [f"http://h{number}.example/" for number in range(40)]
+    spider.add(*roots)
+    spider.add("http://other.example/", name="b")
+    spider.read(A, *(f"http://later{number}.example/" for number in range(9)), now=NOW + 5)
+    for buckets in (ALL, range(0, 64, 2)):
+        whole = spider.ready(now=NOW + 5, buckets=buckets)
+        assert whole and {host.bucket for host in whole} <= set(buckets)
+        for limit in (1, 3, 50):
+            paged: list[ReadyHost] = []
+            while page := spider.ready(now=NOW + 5, limit=limit, buckets=buckets, after=paged[-1] if paged else None):
+                assert len(page) <= limit
+                paged += page
+            assert paged == whole, "in the same order, each once"
+    assert len({host.time for host in whole}) > 1
 
 
 def test_told_hosts_are_asked_for_once_in_a_while(spider: Spider) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lcc.model.crawls import FrontierBatch, HostRef, ReadPage, UrlAnswer, Verdict
+from lcc.model.crawls import FrontierBatch, HostRef, ReadPage, ReadyHost, UrlAnswer, Verdict
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.commit import commit_batch
 from lcc.storage.spider.removal import remove_page
@@ -66,10 +66,13 @@ def explained(spider: Spider, do: Callable[[Any], Any], now: int = NOW) -> dict[
 def telling(big: Spider) -> None:
     some = range(20)
     refs = [HostRef(1, A), HostRef(1, "http://h1.example/")]
+    after = ReadyHost(1, A, 0, NOW, 7, b"\1")
     for crawl_at in (NOW, NOW + 2 * DAY):
         reached = explained(big, lambda txn, now=crawl_at: ready_hosts(txn, 1, ALL, now, 100))
         assert reached["sphost"] == {("range", "sphost_ready")}
         reached = explained(big, lambda txn, now=crawl_at: ready_hosts(txn, 1, some, now, 100))
+        assert reached["sphost"] == {("range", "sphost_ready")}
+        reached = explained(big, lambda txn, now=crawl_at: ready_hosts(txn, 1, ALL, now, 100, after))
         assert reached["sphost"] == {("range", "sphost_ready")}
         reached = explained(big, lambda write: tell(write, refs), crawl_at)
         assert ("range", "spurl_next") in reached["spurl"]

@@ -89,9 +89,14 @@ class Spider:
         return row
 
     def ready(
-        self, crawl: int = 1, now: int = NOW, limit: int = 1000, buckets: Collection[int] = ALL
+        self,
+        crawl: int = 1,
+        now: int = NOW,
+        limit: int = 1000,
+        buckets: Collection[int] = ALL,
+        after: ReadyHost | None = None,
     ) -> list[ReadyHost]:
-        return result_of(self.store.ready_hosts(crawl, buckets, now, limit))
+        return result_of(self.store.ready_hosts(crawl, buckets, now, limit, after))
 
     def asked(self, crawl: int = 1, now: int = NOW) -> list[str]:
         """Roots of the hosts that are to be asked for."""

@@ -99,16 +99,17 @@ class Teller:
             return
         self._waiting = {host: until for host, until in self._waiting.items() if until > now}
         for rules in crawls:
+            after: ReadyHost | None = None
             while self.has_room:
-                # Those that wait are read, too: twice as many each time, so that all are read a few times only.
-                limit = _HOSTS_AT_ONCE + 2 * len(self._waiting)
-                ready = await self._frontier.ready_hosts(rules.crawl.id, buckets, int(self._now()), limit)
-                hosts = [host for host in ready if HostRef(host.crawl, host.root) not in self._waiting]
-                for start in range(0, len(hosts), _HOSTS_AT_ONCE):
-                    if self.has_room:
-                        await self._tell(rules, hosts[start : start + _HOSTS_AT_ONCE])
-                if len(ready) < limit:
+                ready = await self._frontier.ready_hosts(
+                    rules.crawl.id, buckets, int(self._now()), _HOSTS_AT_ONCE, after
+                )
+                hosts = [host for host in ready if _ref(host) not in self._waiting]
+                if hosts:
+                    await self._tell(rules, hosts)
+                if len(ready) < _HOSTS_AT_ONCE:
                     break
+                after = ready[-1]
         if len(self._waiting) > _WAITING_MANY:
             self._rests_until = self._clock.seconds() + _REST_TIMES * (self._clock.seconds() - now)
 

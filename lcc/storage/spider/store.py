@@ -169,9 +169,12 @@ class FrontierStore:
 
     # Telling.
 
-    def ready_hosts(self, crawl: int, buckets: Collection[int], now: int, limit: int) -> Deferred[list[ReadyHost]]:
+    def ready_hosts(
+        self, crawl: int, buckets: Collection[int], now: int, limit: int, after: ReadyHost | None = None
+    ) -> Deferred[list[ReadyHost]]:
         """As :meth:`lcc.interfaces.IFrontier.ready_hosts`."""
-        return self._database.select(ready_hosts, crawl, list(buckets), now, limit)
+        read = self._database.select if after is None else self._database.interact
+        return read(ready_hosts, crawl, list(buckets), now, limit, after)
 
     def hosts_this_hour(self, now: int) -> Deferred[int]:
         """As :meth:`lcc.interfaces.IFrontier.hosts_this_hour`."""

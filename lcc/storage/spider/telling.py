@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lcc.interfaces import IFrontierRules
 from lcc.model.crawls import (
@@ -35,9 +35,11 @@ _TELLABLE = ("state", "urlrank", "told_set")
 # Which hosts.
 
 
-def ready_hosts(txn: Txn, crawl: int, buckets: Collection[int], now: int, limit: int) -> list[ReadyHost]:
+def ready_hosts(
+    txn: Txn, crawl: int, buckets: Collection[int], now: int, limit: int, after: ReadyHost | None = None
+) -> list[ReadyHost]:
     """As :meth:`lcc.interfaces.IFrontier.ready_hosts`."""
-    return _first(txn, "ready_time", "sphost_ready", crawl, buckets, now, limit)
+    return _first(txn, "ready_time", "sphost_ready", crawl, buckets, now, limit, after)
 
 
 def told_hosts(txn: Txn, crawl: int, buckets: Collection[int], now: int, limit: int) -> list[ReadyHost]:
@@ -46,17 +48,40 @@ def told_hosts(txn: Txn, crawl: int, buckets: Collection[int], now: int, limit: 
 
 
 def _first(
-    txn: Txn, column: str, index: str, crawl: int, buckets: Collection[int], now: int, limit: int
+    txn: Txn,
+    column: str,
+    index: str,
+    crawl: int,
+    buckets: Collection[int],
+    now: int,
+    limit: int,
+    after: ReadyHost | None = None,
 ) -> list[ReadyHost]:
     """The first hosts by this time.  Those of other spiders are passed over in the index: one walk, not one for each
     bucket, so that it costs little where there is nothing to do."""
     own = sorted(set(buckets))
+    if not own:
+        return []
     some = f" AND bucket IN ({', '.join('?' * len(own))})" if len(own) < BUCKETS else ""
-    sql = (
-        f"SELECT crawl, root, pid FROM sphost {txn.by_index(index)} WHERE crawl = ? AND {column} <= ?{some}"
-        f" ORDER BY {column}, bucket LIMIT ?"
-    )
-    return [ReadyHost(*row) for row in txn.query(sql, [crawl, now, *(own if some else ()), limit])] if own else []
+    ranges: list[tuple[str, tuple[Any, ...]]] = [(f"{column} <= ?", (now,))]
+    if after is not None:
+        # One range of the index each; a comparison of rows would be none for MariaDB.
+        ranges = [
+            (f"{column} = ? AND bucket = ? AND hostkey > ?", (after.time, after.bucket, after.key)),
+            (f"{column} = ? AND bucket > ?", (after.time, after.bucket)),
+            (f"{column} > ? AND {column} <= ?", (after.time, now)),
+        ]
+    found: list[ReadyHost] = []
+    for where, values in ranges:
+        sql = (
+            f"SELECT crawl, root, pid, {column}, bucket, hostkey FROM sphost {txn.by_index(index)}"
+            f" WHERE crawl = ? AND {where}{some} ORDER BY {column}, bucket, hostkey LIMIT ?"
+        )
+        rows = txn.query(sql, [crawl, *values, *(own if some else ()), limit - len(found)])
+        found += [ReadyHost._make((*row[:-1], bytes(row[-1]))) for row in rows]
+        if len(found) == limit:
+            break
+    return found
 
 
 def told_urls(txn: Txn, rules: IFrontierRules, host: HostRef, before: int, limit: int) -> list[ToldUrl]:
