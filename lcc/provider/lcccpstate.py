@@ -149,7 +149,8 @@ def filter_site(
         adopted = state.adopt_pending(token)
     except StateFault:
         if not full:
-            raise StateDamaged(f"{state.path} or {state.pending.name} is damaged") from None
+            names = f"{state.path}, {state.pending.name} or {state.journal.name}"
+            raise StateDamaged(f"{names} is damaged") from None
         adopted = False
     if adopted and not quiet:
         click.echo(f"{program}: the outcome of the last submission is unknown: its changes are sent again", err=True)

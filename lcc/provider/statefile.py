@@ -78,7 +78,7 @@ class StateDamaged(StateFault):
 
     usually = (
         "check --statefile; then use --full to send everything and start a new state, or remove it and its "
-        ".pending file to send everything as changes"
+        ".pending and .journal files to send everything as changes"
     )
 
 
@@ -270,15 +270,16 @@ def _read_journal(path: Path) -> tuple[str, dict[tuple[str, str], StateEntry]]:
         head = _journal_head(file.readline(_HEADER_CHARS))
         if head is None:
             return "", {}  # cut off in its first line: nothing was told
-        for line in file:
-            if not line.endswith("\n"):
-                break
-            try:
+        try:
+            prefix = str(json.loads(head[1]))
+            for line in file:
+                if not line.endswith("\n"):
+                    break
                 entry = StateEntry(*json.loads(line))
-            except (ValueError, TypeError):
-                raise StateDamaged(f"{path} is damaged") from None
-            latest[entry.curl, entry.mimetype] = entry
-    return str(json.loads(head[1])), latest
+                latest[entry.curl, entry.mimetype] = entry
+        except (ValueError, TypeError):
+            raise StateDamaged(f"{path} is damaged") from None
+    return prefix, latest
 
 
 class StateFile:
@@ -369,6 +370,8 @@ class StateFile:
             self._note_wanted("")
         self.pending.replace(self.path)
         sync_folder(self.path.parent)
+        if full:
+            self.journal.unlink(missing_ok=True)  # it was damaged: else it was taken in
         return True
 
     def discard(self, token: str) -> None:

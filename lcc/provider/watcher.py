@@ -95,6 +95,12 @@ def _name(attributes: dict[str, str]) -> tuple[str, str]:
     return attributes["c"], attributes["m"]
 
 
+def _upwards(folder: bytes) -> Iterator[bytes]:
+    while folder:
+        yield folder
+        folder = folder.rpartition(b"/")[0]
+
+
 class Site:
     """The files as they are, and as they were told.  Its methods read files: they are called in a thread, one at a
     time.
@@ -142,7 +148,7 @@ class Site:
     def changes(self, paths: Sequence[bytes]) -> list[Change]:
         """What has become of these files and folders."""
         found = []
-        for path in dict.fromkeys(each for touched in paths for each in self._each(touched)):
+        for path in dict.fromkeys(self._each(paths)):
             try:
                 now = self._describe(path)
             except OSError as error:
@@ -153,24 +159,38 @@ class Site:
                 found.append(Change(path, now, before))
         return found
 
-    def _each(self, path: bytes) -> Iterator[bytes]:
-        try:
-            mode = os.lstat(path).st_mode
-        except OSError:
-            mode = 0
-        if stat.S_ISREG(mode):
-            yield path
-            return
-        if path in self.told:
-            yield path
-        else:
-            below = path + b"/"
-            yield from [told for told in self.told if told.startswith(below)]
-        if stat.S_ISDIR(mode):
+    def _each(self, paths: Sequence[bytes]) -> Iterator[bytes]:
+        """The files that these are, or that are or were in them."""
+        folders = set()
+        for path in paths:
             try:
-                yield from self._files(path)
-            except OSError as error:
-                self._note(f"{os.fsdecode(path)}: {error.strerror}")
+                mode = os.lstat(path).st_mode
+            except OSError:
+                mode = 0
+            if stat.S_ISREG(mode) or path in self.told:
+                yield path
+            else:
+                folders.add(path)  # or a file of which nothing was told
+            if stat.S_ISDIR(mode):
+                try:
+                    yield from self._files(path)
+                except OSError as error:
+                    self._note(f"{os.fsdecode(path)}: {error.strerror}")
+        if folders:
+            yield from self._told_in(folders)
+
+    def _told_in(self, folders: set[bytes]) -> list[bytes]:
+        """What was told of files in and below these folders; all at once: there may be as many as names of temporary
+        files."""
+        found: list[bytes] = []
+        is_in: dict[bytes, bool] = {}
+        for path in self.told:
+            folder = path.rpartition(b"/")[0]
+            if folder not in is_in:
+                is_in[folder] = any(each in folders for each in _upwards(folder))
+            if is_in[folder]:
+                found.append(path)
+        return found
 
     def _describe(self, path: bytes) -> dict[str, str] | None:
         """

@@ -17,10 +17,11 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.inotify import IN_Q_OVERFLOW
 from twisted.internet.threads import deferToThread
 
+from lcc.provider import watcher
 from lcc.provider.files import Describer
 from lcc.provider.folders import absolute
 from lcc.provider.mimetable import MimeTable
-from lcc.provider.statefile import UNSURE, Journal, StateEntry, StateFile
+from lcc.provider.statefile import UNSURE, Journal, StateDamaged, StateEntry, StateFile, StateWriter
 from lcc.provider.submitter import Orders
 from lcc.provider.watcher import Folder, Watcher
 from tests.support.servers.uns import Script, listening
@@ -308,8 +309,33 @@ def test_a_journal_that_was_cut_off(tmp_path: Path) -> None:
     assert [entry.curl for entry in state.entries()] == ["b.html"]
 
 
+@pytest.mark.parametrize(
+    "text", ['lcc-journal 1 "\\x"\n', 'lcc-journal 1 "http://site/"\n[\n', 'lcc-journal 1 ""\n[1]\n']
+)
+def test_a_damaged_journal(tmp_path: Path, text: str) -> None:
+    state = StateFile(tmp_path / "state.txt")
+    state.journal.write_text(text)
+    with pytest.raises(StateDamaged, match="journal"):
+        state.adopt_pending("token")
+    # A full set is the way out.
+    StateWriter(state.pending, "full", "http://site/").close()
+    assert state.commit("full", True) and not state.adopt_pending("token")
+
+
 @pytest.mark.parametrize("text", ["", "lcc-jour"])
 def test_a_journal_without_a_first_line(tmp_path: Path, text: str) -> None:
     state = StateFile(tmp_path / "state.txt")
     state.journal.write_text(text)
     assert not state.adopt_pending("token") and not state.journal.exists()
+
+
+def test_folders_that_have_gone_among_names_of_which_nothing_was_told(tmp_path: Path) -> None:
+    describer = Describer(MimeTable((), ""), "", b"", True)
+    root = os.fsencode(tmp_path)
+    files = watcher.Site([Folder(root)], describer, lambda folder: iter(()), lambda text: None)
+    for name in (b"a/x.html", b"a/b/y.html", b"ab/z.html", b"a.html"):
+        files.told[root + b"/" + name] = {"c": name.decode(), "m": "text/html"}
+    paths = [root + b"/a", *(root + b"/t%d.tmp" % number for number in range(50))]
+    found = files.changes(paths)
+    assert [change.path.removeprefix(root) for change in found] == [b"/a/x.html", b"/a/b/y.html"]
+    assert all(change.now is None for change in found)
