@@ -19,7 +19,7 @@ class HubAsk:
     callback: str
     topic: str
     mode: str
-    secret: str
+    secret: str = attrs.field(repr=False)
     lease_seconds: int
     cuid: int
     timeline: str
@@ -43,7 +43,7 @@ class HubSubscriber:
     topicid: bytes
     callback: str
     topic: str
-    secret: str
+    secret: str = attrs.field(repr=False)
     cuid: int
     timeline: str
     number: int

@@ -72,7 +72,6 @@ class PushClaim:
     :ivar unproven: URLs that wait for the proof of a key; ``untold``: that the UNS has not answered.
     """
 
-    run: int
     epoch: str
     unproven: int
     untold: int

@@ -158,6 +158,17 @@ class RoleService(MultiService):
         return drained.addCallback(lambda _: MultiService.stopService(self))
 
 
+class AtStop(Service):
+    """Calls a function at stop."""
+
+    def __init__(self, call: Callable[[], Deferred[None] | None]) -> None:
+        self._call = call
+
+    def stopService(self) -> Deferred[None] | None:
+        super().stopService()
+        return self._call()
+
+
 class HomeService(Service):
     """Creates the home folder at start, for this user alone, unless it exists.
 

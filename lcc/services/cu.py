@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import attrs
 from twisted.application.service import MultiService, Service
@@ -21,11 +21,10 @@ from lcc.roles.cu.questions import Questions
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.site import build_site
 from lcc.roles.cu.xml.session import XmlUsers
-from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.common import AtStop, HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
-from lcc.storage.database.claimed import ClaimedTables
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.migrations import HUB, MAIN, TASKS
 from lcc.storage.database.place import place_of
@@ -44,17 +43,6 @@ class Options(RoleOptions):
 
     role = "cu"
     summary = "The content user API of an LCC: serves the cache to content users."
-
-
-class _AtStop(Service):
-    """Calls a function at stop."""
-
-    def __init__(self, call: Callable[[], Deferred[None] | None]) -> None:
-        self._call = call
-
-    def stopService(self) -> Deferred[None] | None:
-        super().stopService()
-        return self._call()
 
 
 class WorkshopService(Service):
@@ -117,8 +105,8 @@ def build(config: Config, environment: Environment) -> RoleService:
         HomeService(where.temporary, environment.disk),
         DatabaseService(database),
         *([DatabaseService(tables, "tasks")] if tables is not None else []),
-        _AtStop(content.close),
-        _AtStop(watcher.stop),
+        AtStop(content.close),
+        AtStop(watcher.stop),
         WorkshopService(workshop),
         *hub_services,
     ):
@@ -138,7 +126,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         limited = LimitedFactory(
             users, settings.connections_max, "content users over XML", settings.connections_per_address
         )
-        _AtStop(users.drop_all).setServiceParent(services)
+        AtStop(users.drop_all).setServiceParent(services)
         PortService(reactor, endpoint(config, "cu.listen_xml"), limited, "cu.listen_xml").setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)
     return services
@@ -186,7 +174,7 @@ def _hub(
     )
     hub = Hub(
         settings,
-        HubStore(ClaimedTables(database, "hub")),
+        HubStore(database),
         questions,
         watcher,
         asker,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import attrs
-from twisted.application.service import MultiService, Service
+from twisted.application.service import MultiService
 from twisted.internet.defer import DeferredList, maybeDeferred
 from twisted.web.resource import Resource
 
@@ -27,7 +26,7 @@ from lcc.roles.push.sets import SetIntake
 from lcc.roles.push.sets_web import resources
 from lcc.roles.push.subscriber import Subscriber
 from lcc.roles.push.web import build_site
-from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.common import AtStop, HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
@@ -98,17 +97,6 @@ class _Engine(MultiService):
         ).setServiceParent(self)
 
 
-class _AtStop(Service):
-    """Calls a function at stop."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
-
-    def stopService(self) -> None:
-        super().stopService()
-        self._call()
-
-
 def _asker(config: Config, reactor: Any) -> Asker:
     settings = config.push
     return Asker(
@@ -170,7 +158,7 @@ def build(config: Config, environment: Environment) -> RoleService:
                 tasks.url, tasks.home, reactor, config.database, random=environment.chance, series=tasks.series
             )
             further.append(DatabaseService(tables, "tasks"))
-        further.append(_AtStop(asker.close))
+        further.append(AtStop(asker.close))
         engine.subscriber = _subscriber(config, store, tables, asker, environment, engine)
         others[b"websub"] = Callbacks(engine)
     gateway = endpoint(config, "push.connect_gateway")

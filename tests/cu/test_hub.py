@@ -17,7 +17,6 @@ from lcc.fetchers.asking import AskedInVain, Reply
 from lcc.roles.cu.access import EVERYTHING, Access
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.watcher import ChangeWatcher
-from lcc.storage.database.claimed import ClaimedTables
 from lcc.storage.database.migrations import HUB, MAIN
 from lcc.storage.hub.subscribers import HubStore, list_subscribers
 from lcc.storage.providers.content_users import remove_content_user
@@ -38,10 +37,14 @@ class Callbacks:
     :ivar answers: host -> status, or the failure, or a Deferred: of deliveries there.
     :ivar questions: the fields of each GET.
     :ivar got: host -> bodies that were delivered.
+    :ivar held: is the answer to the next question.
+    :ivar denied: called when somebody is told that it is dropped.
     """
 
     def __init__(self) -> None:
         self.confirms = True
+        self.held: Deferred[Reply] | None = None
+        self.denied: Callable[[], object] = lambda: None
         self.answers: dict[str, int | Exception | Deferred[Reply]] = {}
         self.questions: list[dict[str, str]] = []
         self.got: dict[str, list[bytes]] = {}
@@ -52,6 +55,11 @@ class Callbacks:
         fields = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
         self.questions.append(fields)
         challenge = fields.get("hub.challenge", "")
+        if fields["hub.mode"] == "denied":
+            self.denied()
+        held, self.held = self.held, None
+        if held is not None:
+            return held
         return succeed(Reply(200, challenge.encode() if self.confirms else b"<html>welcome</html>"))
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Deferred[Reply]:
@@ -89,7 +97,7 @@ class World:
         tables: Any = self.tables
         asks: Any = self.callbacks
         self.watcher = ChangeWatcher(database, self.clock)
-        store = HubStore(ClaimedTables(tables, "hub"))
+        store = HubStore(tables)
         now = lambda: 1_780_000_000 + self.clock.seconds()  # noqa: E731
         self.hub = Hub(self.settings, store, database, self.watcher, asks, "content", self.clock, now, self.token)
         self.hub.start()
@@ -291,6 +299,52 @@ def test_unsubscribing_and_renewing(world: World) -> None:
     assert world.callbacks.asked == 2
 
 
+def test_who_subscribes_again_while_it_is_told_stays(world: World) -> None:
+    cuid, _ = add_user(world.cache, {1})
+    world.request(Access("x", frozenset({1}), True, cuid))
+    world.main.now(lambda txn: remove_content_user(txn, cuid))
+    world.callbacks.denied = world.request
+    put(world, "one")
+    world.pass_time(3)
+    assert [row.cuid for row in world.rows] == [0]
+    put(world, "two")
+    world.pass_time(2)
+    assert "two" in flat(world.told())
+
+
+@pytest.mark.parametrize("status", [200, 410, 500])
+def test_who_renews_while_something_is_delivered(world: World, status: int) -> None:
+    world.request()
+    held = world.callbacks.answers["user.example.net"] = Deferred()
+    put(world, "one")
+    world.pass_time(2)
+    world.request(secret="t")
+    world.callbacks.answers.clear()
+    held.callback(Reply(status, b""))
+    world.pass_time(2)
+    assert world.rows[0].secret == "t" and world.told() == [["one"]]
+
+
+def test_a_request_takes_the_place_of_one_that_is_open(world: World) -> None:
+    world.callbacks.held = held = Deferred()
+    world.request(mode="unsubscribe")
+    world.request()
+    held.callback(Reply(404, b""))
+    world.pass_time(2)
+    assert len(world.rows) == 1 and world.callbacks.questions[-1]["hub.mode"] == "subscribe"
+
+
+def test_what_changes_while_a_subscription_is_stored(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: Deferred[None] = Deferred()
+    monkeypatch.setattr(HubStore, "get", lambda store, ident: held)
+    world.request()
+    put(world, "one")
+    world.pass_time(2)
+    held.callback(None)
+    world.pass_time(2)
+    assert world.told() == [["one"]]
+
+
 def test_the_end_of_a_lease(world: World) -> None:
     world.request(lease_seconds="60")
     world.clock.advance(61)
@@ -350,6 +404,9 @@ def test_floods(open_world: Callable[..., World]) -> None:
     with pytest.raises(WebSubRefused, match="from this address"):
         for _ in range(1000):
             world.request(party="192.0.2.1", mode="unsubscribe")
+    # What is no good counts, too: it is looked at.
+    statuses = {world.refusal(party="192.0.2.2", mode="publish").status for _ in range(1000)}
+    assert statuses == {400, 429}
 
 
 def test_what_a_user_may_see(world: World) -> None:
@@ -405,7 +462,7 @@ def test_changes_that_are_lost(world: World) -> None:
 
 def test_a_newer_hub_takes_over(world: World, logged_errors: LoggedErrors) -> None:
     tables: Any = world.tables
-    result_of(ClaimedTables(tables, "hub").claim())
+    result_of(HubStore(tables).claim())
     world.pass_time(130)
     logged_errors.flush("another hub has claimed")
     assert world.hub is not None and not world.hub.is_claimed

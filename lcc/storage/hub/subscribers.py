@@ -7,7 +7,7 @@ told costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred
 
 from lcc.model.hub import HubAsk, HubSubscriber
 from lcc.storage.database.claimed import ClaimedTables
+from lcc.storage.database.database import Database
 from lcc.storage.database.table import Table
 from lcc.storage.database.transactions import Txn
 
@@ -42,14 +43,17 @@ def as_subscriber(row: Sequence[Any]) -> HubSubscriber:
 class HubStore:
     """See :mod:`lcc.storage.hub.subscribers`."""
 
-    def __init__(self, tables: ClaimedTables) -> None:
-        self.claim = tables.claim
-        self._select = tables.select
-        self._write = tables.write
+    def __init__(self, database: Database) -> None:
+        self._tables = ClaimedTables(database, "hub", "hub")
+        self._select = database.interact
+        self._write = self._tables.write
 
-    def position(self) -> Deferred[str]:
-        """Up to which change all subscribers were woken, as a token; empty: it is the first start."""
-        return self._select(_position)
+    def claim(self) -> Deferred[str]:
+        """Become the one that may write.
+
+        :returns: up to which change all subscribers were woken, as a token; empty: it is the first start.
+        """
+        return self._tables.claim(_position)
 
     def topics(self) -> Deferred[dict[bytes, str]]:
         """Those that have subscribers, by their ids."""
@@ -80,7 +84,7 @@ class HubStore:
         return self._write(_add_ask, ask)
 
     def due_asks(self, now: int, limit: int) -> Deferred[list[HubAsk]]:
-        """Requests whose callbacks are to be asked."""
+        """Requests whose callbacks are to be asked; after all others those that were asked in vain."""
         return self._select(_due_asks, now, limit)
 
     def confirmed(self, ask: HubAsk, subscriber: HubSubscriber | None) -> Deferred[None]:
@@ -88,7 +92,7 @@ class HubStore:
         return self._write(_confirmed, ask, subscriber)
 
     def ask_later(self, ask: HubAsk, due_time: int) -> Deferred[None]:
-        """A callback could not be asked; 0: it is asked no more."""
+        """A callback could not be asked; 0: it is asked no more.  A request that has taken its place stays."""
         return self._write(_ask_later, ask, due_time)
 
     def due(self, now: int, failing: bool, limit: int) -> Deferred[list[HubSubscriber]]:
@@ -98,13 +102,16 @@ class HubStore:
         """
         return self._select(_due, now, failing, limit)
 
-    def save(self, subscriber: HubSubscriber) -> Deferred[None]:
-        """What became of a delivery."""
-        return self._write(_save, subscriber)
+    def change(self, subscriber: HubSubscriber, **values: Any) -> Deferred[None]:
+        """What became of a delivery; nothing where it has renewed its subscription, or was dropped, meanwhile.
 
-    def remove(self, ident: bytes) -> Deferred[None]:
-        """It is told nothing more."""
-        return self._write(_remove, ident)
+        :param subscriber: as it was when the delivery began.
+        """
+        return self._write(_change, subscriber, values)
+
+    def remove(self, subscriber: HubSubscriber) -> Deferred[None]:
+        """It is told nothing more; likewise."""
+        return self._write(_remove, subscriber)
 
     def purge(self, now: int) -> Deferred[int]:
         """Forget those whose lease is over."""
@@ -163,20 +170,22 @@ def _add_ask(txn: Txn, ask: HubAsk) -> None:
 
 
 def _due_asks(txn: Txn, now: int, limit: int) -> list[HubAsk]:
-    return [
-        _ask(row) for row in txn.query(f"{ASKS.select} WHERE due_time <= ? ORDER BY due_time LIMIT ?", [now, limit])
-    ]
+    sql = f"{ASKS.select} WHERE due_time <= ? ORDER BY failures, due_time LIMIT ?"
+    return [_ask(row) for row in txn.query(sql, [now, limit])]
 
 
 def _confirmed(txn: Txn, ask: HubAsk, subscriber: HubSubscriber | None) -> None:
     if subscriber is None:
-        _remove(txn, ask.id)
+        txn.execute("DELETE FROM hubsub WHERE id = ?", [ask.id])
     else:
         SUBSCRIBERS.upsert(txn, [attrs.astuple(subscriber)])
-    txn.execute("DELETE FROM hubask WHERE id = ? AND mode = ? AND secret = ?", [ask.id, ask.mode, ask.secret])
+    _ask_later(txn, ask, 0)
 
 
 def _ask_later(txn: Txn, ask: HubAsk, due_time: int) -> None:
+    row = txn.one(f"{ASKS.select} WHERE id = ?{txn.for_update}", [ask.id])
+    if row is None or _ask(row) != ask:
+        return
     if due_time:
         txn.execute("UPDATE hubask SET due_time = ?, failures = failures + 1 WHERE id = ?", [due_time, ask.id])
     else:
@@ -189,15 +198,22 @@ def _due(txn: Txn, now: int, failing: bool, limit: int) -> list[HubSubscriber]:
     return [as_subscriber(row) for row in txn.query(sql, [now, limit])]
 
 
-def _save(txn: Txn, subscriber: HubSubscriber) -> None:
-    names = ("timeline", "number", "dropped", "due_time", "failures", "since_time", "delivered_time", "deliveries")
-    values = [*(getattr(subscriber, name) for name in names), subscriber.why[:WHY_CHARS], subscriber.id]
-    assignments = ", ".join(f"{name} = ?" for name in names)
-    txn.execute(f"UPDATE hubsub SET {assignments}, why = ? WHERE id = ?", values)
+_SAME = "id = ? AND expires_time = ? AND secret = ? AND dropped = ?"
 
 
-def _remove(txn: Txn, ident: bytes) -> None:
-    txn.execute("DELETE FROM hubsub WHERE id = ?", [ident])
+def _same(subscriber: HubSubscriber) -> list[Any]:
+    return [subscriber.id, subscriber.expires_time, subscriber.secret, subscriber.dropped]
+
+
+def _change(txn: Txn, subscriber: HubSubscriber, values: Mapping[str, Any]) -> None:
+    if "why" in values:
+        values = {**values, "why": values["why"][:WHY_CHARS]}
+    assignments = ", ".join(f"{name} = ?" for name in values)
+    txn.execute(f"UPDATE hubsub SET {assignments} WHERE {_SAME}", [*values.values(), *_same(subscriber)])
+
+
+def _remove(txn: Txn, subscriber: HubSubscriber) -> None:
+    txn.execute(f"DELETE FROM hubsub WHERE {_SAME}", _same(subscriber))
 
 
 def _purge(txn: Txn, now: int) -> int:

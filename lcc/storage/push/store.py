@@ -14,28 +14,25 @@ once more.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred
 
-from lcc.errors import Busy
 from lcc.model.pushes import KeyState, PushClaim, PushRecord, PushSet, SiteKey, Submission
+from lcc.storage.database.claimed import ClaimedTables
 from lcc.storage.database.database import Database
 from lcc.storage.database.gathering import Gathering
-from lcc.storage.database.locked_counter import draw, locked_counter
+from lcc.storage.database.locked_counter import locked_counter
 from lcc.storage.database.table import Table
 from lcc.storage.database.transactions import Txn
 from lcc.storage.push.subscriptions import SubscriptionStore
-
-T = TypeVar("T")
 
 SET_URLS = 500
 """URLs of one set, as of other notifiers."""
 WHY_CHARS = 1000
 RECORDS_SHOWN = 20
-_TAKEN = "another push server has claimed the database"
 _UNPROVEN, _READY, _TOLD, _REFUSED = range(4)
 _STATES = ("waiting", "accepted", "told", "refused")
 KEYS = Table(
@@ -102,28 +99,23 @@ def _json(urls: Sequence[Mapping[str, str]]) -> str:
 class PushStore:
     """See :mod:`lcc.storage.push.store`.
 
+    :ivar check: fails with Busy when another push server has claimed the tables; ``write``: runs a function in a
+        transaction, or does so.
     :ivar subscriptions: those of feeds at hubs, under the same claim.
     """
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._run = -1  # claim() makes it valid
+        self._tables = ClaimedTables(database, "push", "push server")
+        self.check = self._tables.check
+        self.write = self._tables.write
         self._arrivals: Gathering[Arrival, SiteKey] = Gathering(self._accept_all)
         self._finds: Gathering[bytes, SiteKey | None] = Gathering(self._find_all)
         self.subscriptions = SubscriptionStore(database, self.write)
 
     def claim(self) -> Deferred[PushClaim]:
         """Become the one that may write."""
-
-        def claimed(claim: PushClaim) -> PushClaim:
-            self._run = claim.run
-            return claim
-
-        return self.database.write(_claim).addCallback(claimed)
-
-    def check(self) -> Deferred[None]:
-        """Fails with Busy when another push server has claimed the tables."""
-        return self.database.select(_check, self._run)
+        return self._tables.claim(_claimed)
 
     def accept(self, arrival: Arrival) -> Deferred[SiteKey]:
         """Put a push on stable storage, as far as its key is not refused.
@@ -189,41 +181,20 @@ class PushStore:
         """The keys of these sites with this text, and what was pushed with each lately, newest first."""
         return self.database.interact(_report, list(site_hosts), key)
 
-    def write(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
-        """A transaction of the push server that has claimed the tables; fails with Busy in any other."""
-        run = self._run
 
-        def work(txn: Txn) -> T:
-            if txn.dialect.certifies:
-                # Locks are local to a node: both change the row, and one of the two commits.
-                txn.execute("UPDATE meta SET value = value + 1 WHERE name = 'push_writes'")
-            if locked_counter(txn, "push_run") != run:
-                raise Busy(_TAKEN)
-            return function(txn, *args)
-
-        return self.database.write(work)
-
-
-def _claim(txn: Txn) -> PushClaim:
-    """A new run.  Where nothing waits for an answer, numbers get a new epoch: a database that is put back from a
+def _claimed(txn: Txn) -> PushClaim:
+    """Where nothing waits for an answer, numbers get a new epoch: a database that is put back from a
     backup gives out none twice in one."""
-    run = draw(txn, "push_run")
-    draw(txn, "push_writes")
     epoch = txn.value("SELECT value FROM meta WHERE name = 'push_epoch'")
     if epoch is None or txn.one("SELECT 1 FROM pushset WHERE state = ? LIMIT 1", [_READY]) is None:
         epoch = f"{txn.random_bits(64):016x}"
         txn.upsert("meta", ["name", "value"], [("push_epoch", epoch)], ["name"], ["value"])
-    return PushClaim(run, str(epoch), *_counts(txn))
+    return PushClaim(str(epoch), *_counts(txn))
 
 
 def _counts(txn: Txn) -> tuple[int, int]:
     counts = dict(txn.query("SELECT state, SUM(urlcount) FROM pushset WHERE state IN (0, 1) GROUP BY state"))
     return int(counts.get(_UNPROVEN, 0)), int(counts.get(_READY, 0))
-
-
-def _check(txn: Txn, run: int) -> None:
-    if int(txn.value("SELECT value FROM meta WHERE name = 'push_run'", [], 0)) != run:
-        raise Busy(_TAKEN)
 
 
 def _numbers(txn: Txn, count: int) -> range:

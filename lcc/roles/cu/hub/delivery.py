@@ -165,7 +165,7 @@ class Delivery:
             await self._not_delivered(subscriber, str(error))
             return
         if reply.status == _GONE:
-            await self._store.remove(subscriber.id)
+            await self._store.remove(subscriber)
         elif reply.is_success:
             self.delivered += 1
             await self._save(subscriber, document.changed, 1)
@@ -199,18 +199,16 @@ class Delivery:
     async def _save(self, subscriber: HubSubscriber, changed: Changed, count: int) -> None:
         now = int(self._now())
         owed = changed.more or changed.token.number < self._upto
-        await self._store.save(
-            attrs.evolve(
-                subscriber,
-                timeline=changed.token.timeline,
-                number=changed.token.number,
-                due_time=now if owed else 0,
-                failures=0,
-                since_time=0,
-                delivered_time=now if count else subscriber.delivered_time,
-                deliveries=subscriber.deliveries + count,
-                why="",
-            )
+        await self._store.change(
+            subscriber,
+            timeline=changed.token.timeline,
+            number=changed.token.number,
+            due_time=now if owed else 0,
+            failures=0,
+            since_time=0,
+            delivered_time=now if count else subscriber.delivered_time,
+            deliveries=subscriber.deliveries + count,
+            why="",
         )
 
     async def _not_delivered(self, subscriber: HubSubscriber, why: str) -> None:
@@ -221,15 +219,12 @@ class Delivery:
             await self._drop(subscriber, f"deliveries fail: {why}")
             return
         wait = min(_RETRY_SECONDS << min(failures - 1, 10), _RETRY_SECONDS_MAX)
-        await self._store.save(
-            attrs.evolve(subscriber, failures=failures, since_time=since, due_time=now + wait, why=why)
-        )
+        await self._store.change(subscriber, failures=failures, since_time=since, due_time=now + wait, why=why)
 
     async def _drop(self, subscriber: HubSubscriber, why: str) -> None:
         self.dropped += 1
         _log.info("Subscriber {callback} is dropped: {why}", callback=subscriber.callback, why=why)
-        dropped = attrs.evolve(subscriber, dropped=1, why=why, failures=0, due_time=int(self._now()))
-        await self._store.save(dropped)
+        await self._store.change(subscriber, dropped=1, why=why, failures=0, due_time=int(self._now()))
 
     async def _tell_dropped(self, subscriber: HubSubscriber) -> None:
         fields = {"hub.mode": "denied", "hub.topic": subscriber.topic, "hub.reason": subscriber.why}
@@ -239,9 +234,10 @@ class Delivery:
             failures = subscriber.failures + 1
             if failures < TELL_ATTEMPTS_MAX:
                 due = int(self._now()) + _RETRY_SECONDS * failures
-                await self._store.save(attrs.evolve(subscriber, failures=failures, due_time=due))
+                await self._store.change(subscriber, failures=failures, due_time=due)
                 return
-        await self._store.remove(subscriber.id)
+        # Who has subscribed again while it was told stays.
+        await self._store.remove(subscriber)
 
     def _read_again(self) -> None:
         if self._asked_again and not self._stopped:

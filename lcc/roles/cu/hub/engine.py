@@ -132,9 +132,9 @@ class Hub:
         """
         if not self.is_claimed:
             raise WebSubRefused(503, "the hub accepts nothing at present, try again later")
-        ask = await self._read(form, access)
         if party and self._requests.take([("address", party)], self._clock.seconds()):
             raise WebSubRefused(429, "too many requests from this address, try again later")
+        ask = await self._read(form, access)
         if self.asks >= ASKS_MAX or (
             ask.mode == "subscribe" and self.subscribers >= self._settings.hub_subscribers_max
         ):
@@ -243,14 +243,14 @@ class Hub:
         now, topic, position = int(self._now()), without_since(ask.topic), self._position
         assert position is not None  # the tables were claimed
         before: HubSubscriber | None = await self._store.get(ask.id)
-        timeline, number, owed = ask.timeline, ask.number, now
+        timeline, number = ask.timeline, ask.number
         if not timeline and before is not None and not before.dropped:
             timeline, number = before.timeline, before.number
             if not before.due_time and number < position.number:
                 # It has got all up to there.
                 timeline, number = position.timeline, position.number
         elif not timeline:
-            timeline, number, owed = position.timeline, position.number, 0
+            timeline, number = position.timeline, position.number
         made = before.made_time if before is not None else now
         subscriber = HubSubscriber(
             ask.id,
@@ -262,7 +262,7 @@ class Hub:
             timeline,
             number,
             0,
-            owed,
+            now,  # what was changed before this is stored has woken nobody
             now + ask.lease_seconds,
             made,
             delivered_time=before.delivered_time if before is not None else 0,
@@ -359,8 +359,7 @@ class Hub:
             _log.failure("Periodic tick failed")
 
     async def _claim(self) -> None:
-        await self._store.claim()
-        saved = await self._store.position()
+        saved = await self._store.claim()
         position: Token | None = parse_token(saved) if saved else None
         if position is None:
             position = (await self._main.interact(begin, Query(_ALL, NOW))).token
