@@ -40,6 +40,12 @@ class _AsItIs(EncodedURL):
         return self
 
 
+def one_line(text: str, chars_max: int) -> str:
+    """What a stranger has written, fit for a log: in one line, without control characters."""
+    line = " ".join(text.split())[:chars_max]
+    return "".join([char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line])
+
+
 class AskedInVain(Exception):
     """There was no answer."""
 
@@ -62,7 +68,7 @@ class Reply(NamedTuple):
 
     def said(self) -> str:
         """The answer in a line, for people."""
-        text = " ".join(self.body[:200].decode("utf-8", "replace").split())
+        text = one_line(self.body.decode("utf-8", "replace"), 200)
         where = " (redirects are not followed)" if 300 <= self.status < 400 else ""
         return f"HTTP status {self.status}{where}{': ' if text else ''}{text}"
 

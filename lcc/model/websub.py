@@ -77,7 +77,7 @@ class HubSubscription:
     task: int
     topic: str
     hub: str
-    secret: str
+    secret: str = attrs.field(repr=False)
     state: HubState
     made_time: int
     due_time: int

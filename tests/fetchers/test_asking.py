@@ -14,7 +14,7 @@ from twisted.internet import reactor
 from twisted.internet.defer import gatherResults
 
 from lcc.config import BotConfig
-from lcc.fetchers.asking import ANSWER_BYTES_MAX, AskedInVain, Asker
+from lcc.fetchers.asking import ANSWER_BYTES_MAX, AskedInVain, Asker, Reply
 from tests.support.certificates import Authority
 from tests.support.servers.web_site import WebSite
 
@@ -111,3 +111,7 @@ async def test_certificates(tmp_path: Path) -> None:
         assert bool(site.posted) == right
         asker.close()
         site.stop()
+
+
+def test_what_a_server_says_is_fit_for_a_log() -> None:
+    assert Reply(500, b"no\x1b[2J \xff\r\n  more\x9b").said() == "HTTP status 500: no\ufffd[2J \ufffd more\ufffd"

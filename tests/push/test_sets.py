@@ -182,6 +182,17 @@ def test_a_token_is_its_providers(world: SetWorld) -> None:
     assert world.post(pages("a"), PREFIX, f"Authorization: Bearer {token}").status == 401
 
 
+def test_a_password_that_was_changed_ends_after_a_minute(world: SetWorld) -> None:
+    providers = world.uns.database.providers
+    began = world.clock.seconds()
+    for _ in range(10):
+        held = world.clock.seconds() - began <= 60
+        assert world.post(pages("a")).status == (200 if held else 401)
+        providers[7] = attrs.evolve(providers[7], password_hash=hash_password("another", generated=True))
+        world.pass_time(7)
+    assert not held
+
+
 def test_the_head_says_what_is_wrong(world: SetWorld) -> None:
     for query, words in (
         ("kind=all", "partial or full"),
@@ -387,6 +398,20 @@ def test_sets_of_one_provider_wait_for_each_other(worlds: Callable[..., SetWorld
     late.say([head(PREFIX, basic(), f"Content-Length: {len(pages('w'))}"), pages("w")])
     world.pass_time(2)
     assert world.answer(late).status == 503
+
+
+def test_nothing_stays_of_who_waited_in_vain(worlds: Callable[..., SetWorld]) -> None:
+    world = worlds(sets_at_once=1)
+    first = world.open()
+    first.say([head(PREFIX, basic(), CHUNKED), chunk(pages("slow"))])
+    late = world.open()
+    late.say([head(PREFIX, basic(), f"Content-Length: {len(pages('w'))}"), pages("w")])
+    world.pass_time(2)
+    assert world.answer(late).status == 503
+    [wire] = world.wires
+    wire.kill(wire.server)
+    world.pass_time(2)
+    assert world.answer(first).status == 503 and world.sets.gateway._lanes == {}
 
 
 def test_what_is_read_after_a_standstill_is_refused(world: SetWorld) -> None:

@@ -17,7 +17,7 @@ from lcc.model.websub import HubState, HubSubscription
 from lcc.roles.push.callbacks import Callbacks
 from lcc.roles.push.subscriber import Subscriber
 from lcc.roles.push.web import build_site
-from lcc.storage.push.subscriptions import list_subscriptions
+from lcc.storage.push.subscriptions import SubscriptionStore, list_subscriptions
 from lcc.storage.tasks.orders import TASK_REMOVE
 from tests.support.databases import Backend
 from tests.support.logs import LoggedErrors
@@ -332,6 +332,26 @@ def test_a_hub_that_refuses(world: HubWorld) -> None:
     world.pass_time(2)
     status, _ = world.confirm(mode="denied", challenge="", reason="no\nmore")
     assert status == 200 and world.only.state is HubState.DROPPED and "no more" in world.only.why
+
+
+def test_the_secret_does_not_leave_tls(world: HubWorld) -> None:
+    world.hub.answer = Reply(307, b"", "http://hub.example.net/other")
+    world.feed()
+    world.pass_time(2)
+    assert [url for url, _ in world.hub.asked] == [HUB] and "from https to http" in world.only.why
+    assert world.only.secret not in repr(world.only)
+
+
+def test_a_confirmation_that_comes_too_late(world: HubWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.feed()
+    world.pass_time(2)
+    asked = world.only
+    world.clock.advance(700)
+    world.pass_time(1)
+    assert not world.only.asked_time
+    # It was read before, and is stored now.
+    monkeypatch.setattr(SubscriptionStore, "get", lambda store, ident: succeed(asked))
+    assert world.confirm()[0] == 404 and world.only.state is HubState.ASKING
 
 
 def test_a_hub_whose_news_only_polls_find(world: HubWorld) -> None:

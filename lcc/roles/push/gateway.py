@@ -2,8 +2,8 @@
 a set of one page.
 
 A client's request gets the conversation of its own account: the same provider, password and address.  So the UNS
-checks each password, and counts it against the address that it came from; one that has changed holds for
-:data:`KEPT_SECONDS` at most.
+checks each password, and counts it against the address that it came from; with one that was changed or taken away,
+sets can begin for :data:`KEPT_SECONDS` more at most.
 
 Of an account there are ``[push] sets_at_once`` conversations at most; further sets wait for one, in order, until it
 is not certain any more when they began.
@@ -95,17 +95,16 @@ class Gateway:
         :raises Refused: the UNS does not let it in, or cannot be reached.
         """
         key = account.key
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes[key] = _Lane()
+        lane = self._lanes.get(key) or _Lane()
         while not self._closed:
             if fresh:
                 self._close_one(lane)
             elif lane.idle:
                 _, kept = lane.idle.pop()
-                if kept.is_open:
+                if kept.is_open and self._is_young(kept):
                     self.sets_now += 1
                     return kept, None
+                kept.drop()
                 continue
             if lane.open < self._at_once:
                 return await self._log_in(account, key, lane)
@@ -117,7 +116,7 @@ class Gateway:
         self.sets_now -= 1
         lane = self._lanes.get(account.key)
         now = self._clock.seconds()
-        if lane is None or not conversation.is_open or self._closed or now - conversation.since > KEPT_SECONDS:
+        if lane is None or not conversation.is_open or self._closed or not self._is_young(conversation):
             conversation.close()
         else:
             lane.idle.append((now, conversation))
@@ -144,6 +143,9 @@ class Gateway:
         """There are now."""
         return sum(lane.open for lane in self._lanes.values())
 
+    def _is_young(self, conversation: Conversation) -> bool:
+        return self._clock.seconds() - conversation.since <= KEPT_SECONDS
+
     def _close_one(self, lane: _Lane) -> None:
         if lane.idle and lane.open >= self._at_once:
             lane.idle.popleft()[1].drop()
@@ -156,11 +158,9 @@ class Gateway:
         )
         try:
             await turn
-        except CancelledError:
+        finally:
             if turn in lane.waiting:
                 lane.waiting.remove(turn)
-            raise
-        finally:
             if late.active():
                 late.cancel()
 
@@ -177,6 +177,7 @@ class Gateway:
 
         conversation = Conversation(self._clock, account.pid, account.password, account.address, freed)
         lane.open += 1
+        self._lanes[key] = lane  # with its last conversation it has gone
         try:
             await self._connect(conversation.factory())
         except Exception:

@@ -24,7 +24,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.config import PushConfig
-from lcc.domain.urls import normalise
+from lcc.domain.urls import normalise, scheme_of
 from lcc.domain.websub import (
     LEASE_ASKED_SECONDS,
     LEASE_NUMBER_MAX,
@@ -40,7 +40,7 @@ from lcc.domain.websub import (
 )
 from lcc.domain.wording import duration
 from lcc.errors import Busy, StoreUnavailable
-from lcc.fetchers.asking import AskedInVain, Reply
+from lcc.fetchers.asking import AskedInVain, Reply, one_line
 from lcc.model.websub import FeedFacts, HubState, HubSubscription
 from lcc.numbers import parse_number
 from lcc.roles.background import Background
@@ -142,7 +142,7 @@ class Subscriber:
         """
         found = await self._known(ident)
         if fields.get("hub.mode") == "denied" and fields.get("hub.topic") == found.topic:
-            reason = " ".join(fields.get("hub.reason", "").split())[:200] or "no reason given"
+            reason = one_line(fields.get("hub.reason", ""), 200) or "no reason given"
             if found.state in _LIVING:
                 await self._drop(found, f"the hub has refused the subscription: {reason}", {})
             return ""
@@ -172,7 +172,8 @@ class Subscriber:
             # What was published between the last poll and now is pushed by nobody.
             values |= {"active_time": now, "poll_time": now, "looks": 0, "missed": 0}
             _log.info("Subscribed: {topic} at {hub}", topic=found.topic, hub=found.hub)
-        await self._store.change(found.id, {"asked_time": found.asked_time}, values)
+        if not await self._store.change(found.id, {"asked_time": found.asked_time}, values):
+            raise WebSubRefused(404, "nobody waits for this answer any more")
         rows = await self._store.of_tasks([found.task])
         others = [each for each in rows if each.id != found.id and each.state is not HubState.LEAVING]
         await self._end(others)
@@ -375,6 +376,8 @@ class Subscriber:
                 there = absolute_url(reply.location, url) if reply.status in (307, 308) else ""
                 if not there:
                     return "" if reply.is_success else f"the hub answers {reply.said()}"
+                if scheme_of(url) == "https" and scheme_of(there) == "http":
+                    return "the hub redirects from https to http, where others could read the secret"
                 url = there
         except AskedInVain as error:
             return f"the hub cannot be asked: {error}"
