@@ -15,8 +15,6 @@ from tests.support.processes.system import ROLES, Site, System
 from tests.support.switches import LONG
 from tests.support.waiting import wait_for
 
-from .databases import SQLITE_ALWAYS
-
 LayOut = Callable[[str, int], Path]
 ROUNDS = 6 if LONG else 3
 
@@ -49,7 +47,7 @@ def cached(system: System, sites: list[Site]) -> dict[str, tuple[str, str]]:
     }
 
 
-@SQLITE_ALWAYS
+@pytest.mark.long
 def test_a_follower_killed_at_random_has_what_the_cache_has(
     system: System, lay_out: LayOut, follower: Follower
 ) -> None:

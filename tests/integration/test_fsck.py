@@ -118,7 +118,7 @@ def kill_both(system: System, random: Random) -> list[str]:
     return ["qm", "botm"]
 
 
-@SQLITE_ALWAYS
+@pytest.mark.long
 def test_it_is_exact_under_load_and_kills(system: System, lay_out: LayOut) -> None:
     """What it calls a fault is one, and what it removes nobody misses."""
     random = Random(SEED)
@@ -194,7 +194,7 @@ class Stalled:
         self._thread.join()
 
 
-@SQLITE_ALWAYS
+@pytest.mark.long
 def test_results_that_wait_for_the_database_are_no_orphans(system: System, lay_out: LayOut) -> None:
     """Their BOT-M has forgotten them, because it was started anew, and no row names them yet."""
     lay_out("site", 120)

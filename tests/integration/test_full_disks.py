@@ -189,7 +189,8 @@ def test_a_full_spool_disk(
 # The disk of the database.
 
 
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("mariadb", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["sqlite", "mariadb"])
 def test_a_full_database_disk(
     small_disk: SmallDisks,
     new_system: NewSystem,

@@ -156,6 +156,7 @@ def small_pages(folder: Path, count: int) -> None:
         (folder / f"{number}.html").write_text(f"<html>page {number}</html>" * 100)
 
 
+@pytest.mark.long
 def test_every_hostile_origin_ends_with_its_own_error(
     tmp_path: Path, origin: OriginServer, hostile: HostileServer
 ) -> None:

@@ -24,9 +24,7 @@ def errors_are_expected(logged_errors: LoggedErrors) -> Iterator[None]:
     logged_errors.events.clear()
 
 
-@pytest.mark.parametrize(
-    "seed", [*map(str, range(8)), "0p", "4p", "8p", "2t", "4t", "12t", "23t", "30t", "13s", "60029s"]
-)
+@pytest.mark.parametrize("seed", [*map(str, range(8)), "0p", "2t", "4t", "12t", "23t", "30t", "13s", "60029s"])
 def test_promises_are_kept(seed: str) -> None:
     result = run_seed(seed)
     assert not result.violations, "\n".join([f"seed {seed}", *map(str, result.faults), *result.violations])
