@@ -88,7 +88,7 @@ class Hub:
     ) -> None:
         self.url = f"{settings.url.rstrip('/')}/"
         self.is_claimed = False
-        self.trouble = ""
+        self.trouble = "its tables are not claimed yet"
         self.subscribers = self.failing = self.asks = 0
         self._settings = settings
         self._store = store
