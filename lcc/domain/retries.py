@@ -20,3 +20,12 @@ def delay_seconds(attempts: int, key: bytes, initial: float, maximum: float) -> 
     longest = min(initial * 2.0 ** min(max(0, attempts - 1), 60), max(initial, maximum))
     part = (int.from_bytes(key[4:8], "big") / 2**32 + attempts * _GOLDEN) % 1.0
     return longest * (1.0 - SPREAD * part)
+
+
+def doubled_seconds(first: int, times: int, longest: int) -> int:
+    """How long something else than a URL waits that fails again and again: twice as long each time, without a spread.
+
+    :param first, longest: the first delay and the longest one, in seconds.
+    :param times: how often it was doubled.
+    """
+    return min(first << min(max(0, times), 32), longest)

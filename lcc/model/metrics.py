@@ -135,6 +135,15 @@ class Condition:
         return not self.fault
 
 
+def not_paused(role: str, paused: bool, consequence: str) -> Condition:
+    """That an operator has not paused a role.
+
+    :param consequence: what it does not do while it is, such as ``it accepts no sets``.
+    """
+    fault = f"paused by an operator: {consequence}" if paused else ""
+    return Condition("not-paused", fault, f"resume() at its console (lcc-admin console {role})")
+
+
 def counter(name: str, meaning: str, *labels: str) -> Metric:
     """Declare a counter."""
     return Metric(Kind.COUNTER, name, meaning, labels)

@@ -12,7 +12,7 @@ from lcc.client.content import ContentClient
 from lcc.config import Config, unix_socket_path
 from lcc.domain.websub import is_url
 from lcc.errors import ConfigError
-from lcc.fetchers.asking import Asker
+from lcc.fetchers.guarded_client import GuardedClient
 from lcc.roles.cu.console import CuCommands, CuEngine
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.metrics import CuMetrics
@@ -135,9 +135,9 @@ def build(config: Config, environment: Environment) -> RoleService:
 class _HubService(Service):
     """Starts and stops the hub."""
 
-    def __init__(self, hub: Hub, asker: Asker) -> None:
+    def __init__(self, hub: Hub, client: GuardedClient) -> None:
         self._hub = hub
-        self._asker = asker
+        self._client = client
 
     def startService(self) -> None:
         super().startService()
@@ -146,7 +146,7 @@ class _HubService(Service):
     def stopService(self) -> None:
         super().stopService()
         self._hub.stop()
-        self._asker.close()
+        self._client.close()
 
 
 def _hub(
@@ -165,7 +165,7 @@ def _hub(
     database = environment.database(
         place.url, place.home, reactor, config.database, random=environment.chance, series=place.series
     )
-    asker = Asker(
+    client = GuardedClient(
         reactor,
         attrs.evolve(config.bot, connect_timeout=settings.hub_deadline, dns_cache=60.0),
         at_once=settings.hub_deliveries,
@@ -177,13 +177,13 @@ def _hub(
         HubStore(database),
         questions,
         watcher,
-        asker,
+        client,
         _without_token(config, settings.listen),
         reactor,
         environment.now,
         environment.token,
     )
-    return hub, (DatabaseService(database, "hub"), _HubService(hub, asker))
+    return hub, (DatabaseService(database, "hub"), _HubService(hub, client))
 
 
 def _without_token(config: Config, port: str) -> str:

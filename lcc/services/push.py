@@ -12,7 +12,7 @@ from twisted.web.resource import Resource
 from lcc.config import Config
 from lcc.domain.websub import is_url
 from lcc.errors import ConfigError
-from lcc.fetchers.asking import Asker
+from lcc.fetchers.guarded_client import GuardedClient
 from lcc.interfaces import IFetcher
 from lcc.model.pushes import PushClaim
 from lcc.roles.notifier import NotifierLink
@@ -97,9 +97,9 @@ class _Engine(MultiService):
         ).setServiceParent(self)
 
 
-def _asker(config: Config, reactor: Any) -> Asker:
+def _client(config: Config, reactor: Any) -> GuardedClient:
     settings = config.push
-    return Asker(
+    return GuardedClient(
         reactor,
         attrs.evolve(config.bot, connect_timeout=settings.connect_timeout, dns_cache=0.0),
         at_once=settings.checks_at_once,
@@ -109,7 +109,12 @@ def _asker(config: Config, reactor: Any) -> Asker:
 
 
 def _subscriber(
-    config: Config, store: PushStore, tasks: Database, asker: Asker, environment: Environment, engine: PushServer
+    config: Config,
+    store: PushStore,
+    tasks: Database,
+    client: GuardedClient,
+    environment: Environment,
+    engine: PushServer,
 ) -> Subscriber:
     """
     :raises ConfigError: it cannot be reached, or hubs are not named as they should.
@@ -121,7 +126,7 @@ def _subscriber(
         )
     try:
         return Subscriber(
-            settings, store.subscriptions, tasks, asker, environment.now, environment.token, engine.counters
+            settings, store.subscriptions, tasks, client, environment.now, environment.token, engine.counters
         )
     except ValueError as error:
         raise ConfigError([f"push.hubs: {error}"]) from None
@@ -151,15 +156,15 @@ def build(config: Config, environment: Environment) -> RoleService:
     others: dict[bytes, Resource] = {}
     further: list[Any] = []
     if settings.url:
-        tables, asker = database, _asker(config, reactor)
+        tables, client = database, _client(config, reactor)
         tasks = place_of(config, TASKS)
         if tasks.series != MAIN:
             tables = environment.database(
                 tasks.url, tasks.home, reactor, config.database, random=environment.chance, series=tasks.series
             )
             further.append(DatabaseService(tables, "tasks"))
-        further.append(AtStop(asker.close))
-        engine.subscriber = _subscriber(config, store, tables, asker, environment, engine)
+        further.append(AtStop(client.close))
+        engine.subscriber = _subscriber(config, store, tables, client, environment, engine)
         others[b"websub"] = Callbacks(engine)
     gateway = endpoint(config, "push.connect_gateway")
     if gateway:

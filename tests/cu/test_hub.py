@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 
 from lcc.config import CuConfig
 from lcc.domain.websub import WebSubRefused, signature_fault
-from lcc.fetchers.asking import AskedInVain, Reply
+from lcc.fetchers.guarded_client import NoAnswer, Reply
 from lcc.roles.cu.access import EVERYTHING, Access
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.watcher import ChangeWatcher
@@ -207,7 +207,7 @@ def test_a_subscriber_hears_of_changes(world: World) -> None:
 
 def test_one_that_was_away_goes_on_where_it_was(world: World) -> None:
     world.request()
-    world.callbacks.answers["user.example.net"] = AskedInVain("1302 refused")
+    world.callbacks.answers["user.example.net"] = NoAnswer("1302 refused")
     put(world, *(f"p{number}" for number in range(5)))
     world.pass_time(3)
     [row] = world.rows
@@ -229,7 +229,7 @@ def test_slow_ones_do_not_keep_others_waiting(open_world: Callable[..., World]) 
     world = open_world(hub_deliveries=4)
     for number in range(10):
         world.request(callback=f"http://slow{number}.example.net/")
-        world.callbacks.answers[f"slow{number}.example.net"] = AskedInVain("no answer within 10 seconds")
+        world.callbacks.answers[f"slow{number}.example.net"] = NoAnswer("no answer within 10 seconds")
     put(world, "one")
     world.pass_time(40)
     hanging: Deferred[Reply] = Deferred()

@@ -11,7 +11,7 @@ import pytest
 from twisted.internet.defer import Deferred, fail, succeed
 
 from lcc.domain.websub import LEASE_ASKED_SECONDS, RENEWAL_SECONDS_MAX, sign
-from lcc.fetchers.asking import AskedInVain, Reply
+from lcc.fetchers.guarded_client import NoAnswer, Reply
 from lcc.model.tasks import JobSpec
 from lcc.model.websub import HubState, HubSubscription
 from lcc.roles.push.callbacks import Callbacks
@@ -288,7 +288,7 @@ def test_renewal_and_the_end_of_a_lease(world: HubWorld) -> None:
     assert world.confirm()[0] == 200
     assert world.only.expires_time > expires and world.only.active_time < renewal
     # A hub that is away until the lease is over.
-    world.hub.answer = AskedInVain("1302 refused")
+    world.hub.answer = NoAnswer("1302 refused")
     world.clock.advance(world.only.expires_time - world.now() + 1)
     world.pass_time(2)
     assert world.only.state is HubState.ASKING and "refused" in world.only.why

@@ -15,6 +15,7 @@ import attrs
 from zope.interface import implementer
 
 from lcc.domain.registered_domain import registered_domain
+from lcc.domain.retries import doubled_seconds
 from lcc.domain.spider.keys import host_key, host_of_root
 from lcc.errors import GONE_STATUSES, Remedy, entry_for
 from lcc.interfaces import IFrontierRules
@@ -218,7 +219,7 @@ class FrontierRules:
 
     def park_host(self, parkings: int, now: int) -> HostFault:
         """A host is left alone."""
-        seconds = min(self.parked_seconds << min(parkings, 30), self.parked_max_seconds)
+        seconds = doubled_seconds(self.parked_seconds, parkings, self.parked_max_seconds)
         return HostFault(0, parkings + 1, now + seconds)
 
     def is_full(self, hosts: int, settings: CrawlSettings, domain_hosts: int) -> str:

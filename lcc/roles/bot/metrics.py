@@ -8,7 +8,7 @@ from typing import Any
 from zope.interface import implementer
 
 from lcc.interfaces import IRoleMetrics
-from lcc.model.metrics import Condition, Reading, counter, gauge, histogram
+from lcc.model.metrics import Condition, Reading, counter, gauge, histogram, not_paused
 from lcc.roles.bot.engine import Robot
 
 RUNNING = gauge("lcc_bot_fetches_running", "Fetches in progress")
@@ -57,8 +57,4 @@ class BotMetrics:
             "" if robot.connected else "not connected to its BOT-M",
             "check that the BOT-M of this machine runs, and [bot] connect",
         )
-        yield Condition(
-            "not-paused",
-            "" if not robot.paused else "paused by an operator: it accepts no new orders",
-            "resume() at its console (lcc-admin console bot)",
-        )
+        yield not_paused("bot", robot.paused, "it accepts no new orders")

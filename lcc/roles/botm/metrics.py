@@ -8,7 +8,7 @@ from typing import Any
 from zope.interface import implementer
 
 from lcc.interfaces import IRoleMetrics
-from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.model.metrics import Condition, Reading, counter, gauge, not_paused
 from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.relay import Relay
 from lcc.storage.disk.content_folder import ContentFolder
@@ -93,11 +93,7 @@ class BotmMetrics:
             botm.disk_trouble,
             "free space there, or repair the disk; fetching resumes by itself",
         )
-        yield Condition(
-            "not-paused",
-            "" if not botm.paused else "paused by an operator: it accepts no new orders",
-            "resume() at its console (lcc-admin console botm)",
-        )
+        yield not_paused("botm", botm.paused, "it accepts no new orders")
         age = botm.look_age_seconds
         yield Condition(
             "looking",

@@ -8,7 +8,7 @@ from typing import Any
 from zope.interface import implementer
 
 from lcc.interfaces import IRoleMetrics
-from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.model.metrics import Condition, Reading, counter, gauge, not_paused
 from lcc.model.websub import HubState
 from lcc.roles.push.engine import PushServer
 from lcc.storage.database.metrics import DatabaseCounts
@@ -89,11 +89,7 @@ class PushMetrics:
             "" if self._is_connected else "cannot reach the UNS's port of notifiers",
             "start the UNS (twistd lcc-uns), and see [push] connect and [uns] listen_notifiers",
         )
-        yield Condition(
-            "not-paused",
-            "" if engine.paused_since is None else "paused by an operator: it accepts nothing",
-            "resume() at its console (lcc-admin console push)",
-        )
+        yield not_paused("push", engine.paused_since is not None, "it accepts nothing")
 
     @property
     def _is_connected(self) -> bool:

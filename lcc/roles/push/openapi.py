@@ -44,7 +44,7 @@ _URL_ERROR = {
     "required": ["url", "code", "error", "element"],
     "additionalProperties": False,
 }
-_VERDICT = {
+_VERDICT: dict[str, Any] = {
     "type": "object",
     "description": "the last line",
     "properties": {
@@ -170,7 +170,7 @@ def document(version: str) -> dict[str, Any]:
     }
     failure = {
         "type": "object",
-        "properties": {key: _VERDICT["properties"][key] for key in ("accepted", "code", "error")},  # type: ignore[index]
+        "properties": {key: _VERDICT["properties"][key] for key in ("accepted", "code", "error")},
         "required": ["error"],
         "additionalProperties": False,
     }

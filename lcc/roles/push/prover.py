@@ -18,6 +18,7 @@ from twisted.python.failure import Failure
 
 from lcc.config import PushConfig
 from lcc.domain.indexnow import key_fault
+from lcc.domain.retries import doubled_seconds
 from lcc.errors import Busy, FetchError, Remedy, StoreUnavailable, code
 from lcc.model.pushes import KeyState, SiteKey
 from lcc.roles.background import Background
@@ -122,7 +123,7 @@ class Prover:
         failures = key.failures + 1
         unreachable = error.entry.remedy in (Remedy.HOLD_PROVIDER, Remedy.RETRY)
         if unreachable and (failures < self._settings.attempts_max or key.state is KeyState.PROVEN):
-            wait = min(_WAIT_SECONDS << min(failures - 1, 10), self._settings.check_interval)
+            wait = doubled_seconds(_WAIT_SECONDS, failures - 1, self._settings.check_interval)
             return attrs.evolve(key, why=why, failures=failures, due_time=now + wait)
         due = now + self._settings.retry_interval
         return attrs.evolve(key, state=KeyState.REFUSED, why=why, failures=failures, due_time=due)

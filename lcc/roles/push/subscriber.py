@@ -17,13 +17,14 @@ whatever becomes of its renewal.  Pushes are answered when they are on stable st
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, DeferredList, ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.config import PushConfig
+from lcc.domain.retries import doubled_seconds
 from lcc.domain.urls import normalise, scheme_of
 from lcc.domain.websub import (
     LEASE_ASKED_SECONDS,
@@ -40,7 +41,7 @@ from lcc.domain.websub import (
 )
 from lcc.domain.wording import duration
 from lcc.errors import Busy, StoreUnavailable
-from lcc.fetchers.asking import AskedInVain, Reply, one_line
+from lcc.fetchers.guarded_client import GuardedClient, NoAnswer, one_line
 from lcc.model.websub import FeedFacts, HubState, HubSubscription
 from lcc.numbers import parse_number
 from lcc.roles.background import Background
@@ -72,17 +73,11 @@ _ENDED = {"asked_time": 0, "poll_time": 0, "looks": 0, "backup_time": 0, "judge_
 _LIVING = (HubState.ASKING, HubState.ACTIVE)
 
 
-class Asks(Protocol):
-    """What asks hubs: :class:`lcc.fetchers.asking.Asker`."""
-
-    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Deferred[Reply]:
-        """Send something; fails with AskedInVain."""
-
-
 class Subscriber:
     """See :mod:`lcc.roles.push.subscriber`.
 
     :param tasks: the tables of the scheduler.
+    :param client: asks hubs.
     :param now: seconds since 1970.
     :param token: gives 16 unguessable hexadecimal digits.
     :ivar counts: state -> number of subscriptions.
@@ -93,7 +88,7 @@ class Subscriber:
         settings: PushConfig,
         store: SubscriptionStore,
         tasks: Database,
-        asks: Asks,
+        client: GuardedClient,
         now: Callable[[], float],
         token: Callable[[], str],
         counters: Counters,
@@ -103,7 +98,7 @@ class Subscriber:
         self._hubs = read_hubs(settings.hubs)
         self._store = store
         self._tasks = tasks
-        self._asks = asks
+        self._client = client
         self._now = now
         self._token = token
         self._counters = counters
@@ -372,14 +367,14 @@ class Subscriber:
         url = row.hub
         try:
             for _ in range(_REDIRECTS_MAX):
-                reply = await self._asks.post(normalise(url), form, _FORM)
+                reply = await self._client.post(normalise(url), form, _FORM)
                 there = absolute_url(reply.location, url) if reply.status in (307, 308) else ""
                 if not there:
                     return "" if reply.is_success else f"the hub answers {reply.said()}"
                 if scheme_of(url) == "https" and scheme_of(there) == "http":
                     return "the hub redirects from https to http, where others could read the secret"
                 url = there
-        except AskedInVain as error:
+        except NoAnswer as error:
             return f"the hub cannot be asked: {error}"
         return "the hub redirects too often"
 
@@ -389,7 +384,7 @@ class Subscriber:
         if failures >= ATTEMPTS_MAX and (row.state is HubState.ASKING or row.expires_time <= now):
             await self._drop(row, why, where)
             return
-        wait = min(_RETRY_SECONDS << min(failures - 1, 10), _RETRY_SECONDS_MAX)
+        wait = doubled_seconds(_RETRY_SECONDS, failures - 1, _RETRY_SECONDS_MAX)
         values = {"asked_time": 0, "failures": failures, "why": why, "due_time": now + wait}
         if await self._store.change(row.id, where, values):
             _log.info("Cannot subscribe to {topic} at {hub}: {why}", topic=row.topic, hub=row.hub, why=why)

@@ -9,7 +9,7 @@ import attrs
 from zope.interface import implementer
 
 from lcc.interfaces import IRoleMetrics
-from lcc.model.metrics import Buckets, Condition, Kind, Metric, Reading, counter, gauge
+from lcc.model.metrics import Buckets, Condition, Kind, Metric, Reading, counter, gauge, not_paused
 from lcc.model.providers import PRIORITIES
 from lcc.model.survey import Queued
 from lcc.roles.qm.engine import QmEngine
@@ -123,11 +123,7 @@ class QmMetrics:
             "" if engine.started else "it does not own the database yet, or is loading the queue",
             "wait; if this persists, check its log",
         )
-        yield Condition(
-            "not-paused",
-            "" if engine.dispatcher.paused_since is None else "paused by an operator, sends no orders",
-            "run resume() at its console (lcc-admin console qm)",
-        )
+        yield not_paused("qm", engine.dispatcher.paused_since is not None, "it sends no orders")
         age = self._tick_age()
         yield Condition(
             "ticking",

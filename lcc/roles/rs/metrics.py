@@ -8,7 +8,7 @@ from typing import Any
 from zope.interface import implementer
 
 from lcc.interfaces import IRoleMetrics
-from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.model.metrics import Condition, Reading, counter, gauge, not_paused
 from lcc.roles.rs.registrar import Registrar
 from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
@@ -49,8 +49,4 @@ class RsMetrics:
     def conditions(self) -> Iterator[Condition]:
         """As :class:`lcc.interfaces.IRoleMetrics` says."""
         yield self._probe.condition()
-        yield Condition(
-            "not-paused",
-            "" if self._engine.paused_since is None else "paused by an operator: it accepts no registrations",
-            "resume() at its console (lcc-admin console rs)",
-        )
+        yield not_paused("rs", self._engine.paused_since is not None, "it accepts no registrations")

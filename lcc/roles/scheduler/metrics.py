@@ -10,7 +10,7 @@ from zope.interface import implementer
 
 from lcc.domain.wording import duration
 from lcc.interfaces import IRoleMetrics
-from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.model.metrics import Condition, Reading, counter, gauge, not_paused
 from lcc.roles.scheduler.engine import Scheduler
 from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
@@ -94,11 +94,7 @@ class SchedulerMetrics:
             "start them (twistd lcc-manager), and see [manager] connect and [scheduler] listen",
         )
         yield Condition("jobs-given-out", self._waiting_fault(), "lcc-admin job list --state pending")
-        yield Condition(
-            "not-paused",
-            "" if engine.paused_since is None else "paused by an operator: it gives out no jobs",
-            "resume() at its console (lcc-admin console scheduler)",
-        )
+        yield not_paused("scheduler", engine.paused_since is not None, "it gives out no jobs")
 
     def _managers_fault(self) -> str:
         now = self._engine.now()

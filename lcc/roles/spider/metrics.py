@@ -8,7 +8,7 @@ from typing import Any
 from zope.interface import implementer
 
 from lcc.interfaces import IRoleMetrics
-from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.model.metrics import Condition, Reading, counter, gauge, not_paused
 from lcc.roles.spider.engine import Spider
 from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
@@ -93,8 +93,4 @@ class SpiderMetrics:
             "; ".join(f"the store {name} cannot write: {fault}" for name, fault in engine.store_faults.items()),
             "make room in [spider] folder; the store then gets what it lacks",
         )
-        yield Condition(
-            "not-paused",
-            "" if engine.paused_since is None else "paused by an operator: it tells nothing",
-            "resume() at its console (lcc-admin console spider)",
-        )
+        yield not_paused("spider", engine.paused_since is not None, "it tells nothing")

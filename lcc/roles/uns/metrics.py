@@ -8,7 +8,7 @@ from typing import Any
 from zope.interface import implementer
 
 from lcc.interfaces import IRoleMetrics
-from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.model.metrics import Condition, Reading, counter, gauge, not_paused
 from lcc.roles.uns.engine import Uns
 from lcc.storage.database.metrics import DatabaseCounts
 from lcc.storage.database.probe import DatabaseProbe
@@ -108,8 +108,4 @@ class UnsMetrics:
             uns.spool.no_room() if uns.started else "the spool is not open yet",
             "free some space as indicated; if sets stay in it, check why the queue manager does not accept them",
         )
-        yield Condition(
-            "not-paused",
-            "" if uns.paused_since is None else "paused by an operator: it accepts no sets",
-            "resume() at its console (lcc-admin console uns)",
-        )
+        yield not_paused("uns", uns.paused_since is not None, "it accepts no sets")

@@ -17,10 +17,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.config import CuConfig
+from lcc.domain.retries import doubled_seconds
 from lcc.domain.urls import normalise
 from lcc.domain.websub import sign
 from lcc.errors import Busy, StoreUnavailable
-from lcc.fetchers.asking import AskedInVain, Asker
+from lcc.fetchers.guarded_client import GuardedClient, NoAnswer
 from lcc.model.hub import HubSubscriber
 from lcc.roles.background import Background
 from lcc.roles.cu.access import WITHOUT_TOKEN, Access
@@ -73,7 +74,7 @@ class Delivery:
         settings: CuConfig,
         store: HubStore,
         main: Reads,
-        asks: Asker,
+        client: GuardedClient,
         without: str,
         url: str,
         now: Callable[[], float],
@@ -83,7 +84,7 @@ class Delivery:
         self._settings = settings
         self._store = store
         self._main = main
-        self._asks = asks
+        self._client = client
         self._without = without
         self._url = url
         self._now = now
@@ -160,8 +161,8 @@ class Delivery:
         if subscriber.secret:
             headers["X-Hub-Signature"] = sign(subscriber.secret, document.data)
         try:
-            reply = await self._asks.post(normalise(subscriber.callback), document.data, headers)
-        except AskedInVain as error:
+            reply = await self._client.post(normalise(subscriber.callback), document.data, headers)
+        except NoAnswer as error:
             await self._not_delivered(subscriber, str(error))
             return
         if reply.status == _GONE:
@@ -218,7 +219,7 @@ class Delivery:
         if now - since >= self._settings.hub_give_up:
             await self._drop(subscriber, f"deliveries fail: {why}")
             return
-        wait = min(_RETRY_SECONDS << min(failures - 1, 10), _RETRY_SECONDS_MAX)
+        wait = doubled_seconds(_RETRY_SECONDS, failures - 1, _RETRY_SECONDS_MAX)
         await self._store.change(subscriber, failures=failures, since_time=since, due_time=now + wait, why=why)
 
     async def _drop(self, subscriber: HubSubscriber, why: str) -> None:
@@ -229,8 +230,8 @@ class Delivery:
     async def _tell_dropped(self, subscriber: HubSubscriber) -> None:
         fields = {"hub.mode": "denied", "hub.topic": subscriber.topic, "hub.reason": subscriber.why}
         try:
-            await self._asks.get(question_to(subscriber.callback, fields))
-        except AskedInVain:
+            await self._client.get(question_to(subscriber.callback, fields))
+        except NoAnswer:
             failures = subscriber.failures + 1
             if failures < TELL_ATTEMPTS_MAX:
                 due = int(self._now()) + _RETRY_SECONDS * failures

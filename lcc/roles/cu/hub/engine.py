@@ -32,7 +32,7 @@ from lcc.domain.urls import URL_CHARS, normalise
 from lcc.domain.websub import LEASE_MIN_SECONDS, LEASE_NUMBER_MAX, SECRET_BYTES_MAX, WebSubRefused, is_url
 from lcc.errors import Busy, FetchError, StoreUnavailable, UrlError
 from lcc.fetchers.addresses import check_addresses, literal_address
-from lcc.fetchers.asking import AskedInVain, Asker
+from lcc.fetchers.guarded_client import GuardedClient, NoAnswer
 from lcc.model import CachedUrl
 from lcc.model.hub import HubAsk, HubSubscriber
 from lcc.model.sources import Source
@@ -80,7 +80,7 @@ class Hub:
         store: HubStore,
         main: Reads,
         watcher: ChangeWatcher,
-        asks: Asker,
+        client: GuardedClient,
         without: str,
         clock: IReactorTime,
         now: Callable[[], float],
@@ -94,7 +94,7 @@ class Hub:
         self._store = store
         self._main = main
         self._watcher = watcher
-        self._asks = asks
+        self._client = client
         self._clock = clock
         self._now = now
         self._token = token
@@ -102,7 +102,7 @@ class Hub:
         self._absent: set[bytes] = set()
         self._by_provider: defaultdict[int, dict[bytes, Selection]] = defaultdict(dict)
         self._requests = Throttle(ASKS_PER_PARTY, ASKS_WINDOW_SECONDS)
-        self.delivery = Delivery(settings, store, main, asks, without, self.url, now)
+        self.delivery = Delivery(settings, store, main, client, without, self.url, now)
         self._following = Background("Cannot follow changes for the hub", failed=self._failed)
         self._asking = Background("Cannot ask callbacks", failed=self._failed)
         self._position: Token | None = None
@@ -221,12 +221,12 @@ class Hub:
             fields["hub.lease_seconds"] = str(ask.lease_seconds)
         why, again = "", False
         try:
-            reply = await self._asks.get(question_to(ask.callback, fields))
+            reply = await self._client.get(question_to(ask.callback, fields))
             if not reply.is_success:
                 why = f"it answers {reply.said()}"
             elif reply.body.strip() != challenge.encode():
                 why = "it does not answer with the challenge"
-        except AskedInVain as error:
+        except NoAnswer as error:
             why, again = str(error), ask.failures + 1 < ASK_ATTEMPTS_MAX
         if why:
             _log.info("Callback {callback} does not confirm: {why}", callback=ask.callback, why=why)

@@ -46,7 +46,7 @@ def one_line(text: str, chars_max: int) -> str:
     return "".join([char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line])
 
 
-class AskedInVain(Exception):
+class NoAnswer(Exception):
     """There was no answer."""
 
 
@@ -197,7 +197,7 @@ class _Body(Protocol):
                 self.done.errback(reason)
 
 
-class Asker:
+class GuardedClient:
     """Asks with POST and GET.
 
     :param reactor: connects, resolves, and is the clock.
@@ -222,7 +222,7 @@ class Asker:
         """Send something.
 
         :param url: normal.
-        :raises AskedInVain: (as the Deferred's failure) there is no answer.
+        :raises NoAnswer: (as the Deferred's failure) there is no answer.
         """
         return self._slots.run(self._timed, "POST", url, body, headers)
 
@@ -230,7 +230,7 @@ class Asker:
         """Ask for something.
 
         :param url: normal.
-        :raises AskedInVain: (as the Deferred's failure) there is no answer.
+        :raises NoAnswer: (as the Deferred's failure) there is no answer.
         """
         return self._slots.run(self._timed, "GET", url, None, {})
 
@@ -240,7 +240,7 @@ class Asker:
 
     def _timed(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Deferred[Reply]:
         def too_long(_result: Any, seconds: float) -> Any:
-            raise AskedInVain(f"no answer within {seconds:g} seconds")
+            raise NoAnswer(f"no answer within {seconds:g} seconds")
 
         asked = Deferred.fromCoroutine(self._ask(method, url, body, headers))
         return asked.addTimeout(self._deadline, self._reactor, too_long)
@@ -262,12 +262,12 @@ class Asker:
             response.deliverBody(kept)
             named = response.headers.getRawHeaders("location") or [""]
             return Reply(response.code, await kept.done, named[0] if 300 <= response.code < 400 else "")
-        except (CancelledError, AskedInVain):
+        except (CancelledError, NoAnswer):
             raise
         except FetchError as error:
-            raise AskedInVain(f"{error.code} {error.text or error.entry.text}") from error
+            raise NoAnswer(f"{error.code} {error.text or error.entry.text}") from error
         except Exception as error:
-            raise AskedInVain(_reason(error)) from error
+            raise NoAnswer(_reason(error)) from error
 
 
 def _reason(error: Exception) -> str:
