@@ -119,6 +119,7 @@ ALLOWED = {
     '"lcc-admin console-password NAME" ({passwords})',
     # The name of a role, of our own.
     "twistd --nodaemon --pidfile= {name}",
+    "(lcc-admin console {role})",
 }
 
 
