@@ -287,7 +287,7 @@ def test_a_provider_that_is_removed(world: World) -> None:
     assert world.count("fsmdb") == 0
 
 
-@pytest.mark.parametrize(("taken", "pause"), [(0.01, GATHER_TIMES * 0.01), (0.1, GATHER_SECONDS_MAX)])
+@pytest.mark.parametrize(("taken", "pause"), [(0.005, GATHER_TIMES * 0.005), (0.1, GATHER_SECONDS_MAX)])
 def test_results_gather_while_some_come(make_world: MakeWorld, taken: float, pause: float) -> None:
     world = make_world()
     uns = FakeUns(world)

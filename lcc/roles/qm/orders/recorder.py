@@ -41,7 +41,7 @@ _NEVER = code("hours-never")
 _OUTSIDE = code("outside-roots")
 GATHER_TIMES = 4
 """Results that have come while a batch was recorded wait so many times as long as that took: more come soon."""
-GATHER_SECONDS_MAX = 0.05
+GATHER_SECONDS_MAX = 0.025
 _GATHER_SECONDS_MIN = 0.001
 
 
