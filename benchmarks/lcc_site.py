@@ -161,6 +161,11 @@ class LccSite:
         """Changes of the cache so far: pages that came, came anew, or went."""
         return int(self.database.interact(lambda txn: txn.value("SELECT value FROM counters WHERE name = 'change'")))
 
+    def removal_lag_seconds(self) -> float:
+        """For how long the oldest file that is to be removed could have been."""
+        due = self.database.interact(lambda txn: txn.value("SELECT not_before FROM fsmdb ORDER BY id LIMIT 1"))
+        return 0.0 if due is None else max(0.0, time.time() - float(due))
+
     def cpu_seconds(self) -> dict[str, float]:
         """So far, by process."""
         return {name: cpu_seconds_of(process.pid) for name, process in self.processes.items()}

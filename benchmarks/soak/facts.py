@@ -120,7 +120,10 @@ class Facts:
             raise SystemExit(f"{path} does not hold what a soak is judged by; an earlier version wrote it")
         for name in ("half_sets", "half_probes", "overload_sets"):
             kept[name] = {int(code): number for code, number in kept[name].items()}
-        kept["windows"] = [Window(**window) for window in kept["windows"]]
+        try:
+            kept["windows"] = [Window(**window) for window in kept["windows"]]
+        except TypeError as error:
+            raise SystemExit(f"an earlier version wrote {path}: {error}") from error
         for name, kind in (("times", Times), ("counted", Counted), ("left", Left)):
             kept[name] = kind(**kept[name])
         return cls(**kept)

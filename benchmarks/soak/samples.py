@@ -30,6 +30,7 @@ class Sample:
     :ivar changes: of the cache so far.
     :ivar queued: URLs to be fetched.
     :ivar overload: why the queue manager takes nothing in; empty: it does (as it told at most five seconds before).
+    :ivar removal_lag_seconds: for how long the oldest file of replaced content could have been removed.
     """
 
     time: float
@@ -38,6 +39,7 @@ class Sample:
     changes: int
     queued: int
     overload: str
+    removal_lag_seconds: float
 
 
 @attrs.frozen
@@ -71,6 +73,7 @@ class Window:
     :ivar queued: URLs, at most.
     :ivar p50_ms, p99_ms: of the probes that were accepted; None: there were none.
     :ivar latencies_ms: of each of those.
+    :ivar removal_lag_seconds: of the samples, at most.
     """
 
     time: float
@@ -83,6 +86,7 @@ class Window:
     p50_ms: float | None
     p99_ms: float | None
     latencies_ms: list[float]
+    removal_lag_seconds: float
 
 
 class Sampler:
@@ -131,6 +135,7 @@ class Sampler:
             site.changes(),
             site.queued(),
             str(state.get("overload") or ""),
+            site.removal_lag_seconds(),
         )
 
 
@@ -187,6 +192,7 @@ def windows(
                 statistics.median(latencies) if latencies else None,
                 percentile(latencies, 0.99) if latencies else None,
                 latencies,
+                max(sample.removal_lag_seconds for sample in some),
             )
         )
     return found

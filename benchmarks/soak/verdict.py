@@ -25,6 +25,8 @@ BACKLOG_SECONDS = 2.0
 FETCHED_PART = 0.98
 DRAIN_GROWTH = 2.0
 DRAIN_SLACK_SECONDS = 10.0
+REMOVAL_LAG_SECONDS_MAX = 15.0
+"""[qm] looks for what has become due every ten seconds."""
 MEMORY_MAX_MB = {"uns": 150.0, "qm": 150.0, "botm": 80.0, "bot": 80.0}
 """Under overload.  The limits of what waits in memory to be absorbed are [qm] absorb_backlog_max and _bytes."""
 LATENCY_LIMIT = f"{LATENCY_GROWTH:g} times the least, and {LATENCY_SLACK_MS:g} ms"
@@ -103,6 +105,14 @@ def keeps_up(found: Sequence[Window], meant: float) -> Finding:
     return Finding("half the rate is kept up with", kept, figures, limit)
 
 
+def removed_in_time(found: Sequence[Window]) -> Finding:
+    """The files of content that was replaced do not pile up."""
+    lags = [statistics.median(window.removal_lag_seconds for window in part) for part in quarters(found)]
+    figures = f"the oldest is {_listed(lags, 1)} s overdue, median of the windows"
+    limit = f"{REMOVAL_LAG_SECONDS_MAX:g} s"
+    return Finding("replaced files are removed at half the rate", max(lags) <= REMOVAL_LAG_SECONDS_MAX, figures, limit)
+
+
 def overload_told(reasons: Sequence[str], sets: Mapping[int, int]) -> Finding:
     """The queue manager closed its port, and what did not fit was answered with "try again later", nothing else."""
     strange = set(sets) - {ACCEPTED, TRY_LATER, SKIPPED}
@@ -139,6 +149,7 @@ def judge(facts: Facts) -> list[Finding]:
         keeps_up(during, facts.rate / 2 + 1 / PROBE_SECONDS),
         flat_memory(during),
         flat_latency(during),
+        removed_in_time(during),
         overload_told(facts.overload_seen, facts.overload_sets),
         bounded_memory(facts.peaks_mb),
         drained(times.drained - times.overload, facts.backlog, facts.rate),

@@ -157,7 +157,7 @@ class QmConfig:
         20_000, "queue rows read ahead for all providers together, approximately", minimum=100
     )
     delete_window: int = setting(
-        200, "maximum number of outstanding delete orders at a BOT-M", minimum=1, maximum=10_000
+        1000, "maximum number of outstanding delete orders at a BOT-M", minimum=1, maximum=10_000
     )
     overload: float = setting(
         1.5, "maximum number of runs of orders at a BOT-M, as a multiple of its capacity", minimum=1, maximum=10

@@ -24,6 +24,7 @@ from soak.verdict import (
     latency_back,
     overload_told,
     quarters,
+    removed_in_time,
 )
 
 from tests.benchmarks.conftest import BENCHMARKS
@@ -42,8 +43,10 @@ def window(
     queued: int = 0,
     rate: float = 500.0,
     told: float = 500.0,
+    removal_lag: float = 1.0,
 ) -> Window:
-    return Window(number * 10.0 + 5, 10.0, told, rate, queued, {"uns": 50.0, "qm": mb}, 0.4, 5.0, 20.0, latencies)
+    mbs = {"uns": 50.0, "qm": mb}
+    return Window(number * 10.0 + 5, 10.0, told, rate, queued, mbs, 0.4, 5.0, 20.0, latencies, removal_lag)
 
 
 def forty(bad: range = range(0), **values: Any) -> list[Window]:
@@ -52,7 +55,7 @@ def forty(bad: range = range(0), **values: Any) -> list[Window]:
 
 
 def sample(time: float, changes: int = 0, overload: str = "", mb: float = 60.0) -> Sample:
-    return Sample(time, {"qm": mb}, {"qm": time / 100}, changes, 7, overload)
+    return Sample(time, {"qm": mb}, {"qm": time / 100}, changes, 7, overload, time / 10)
 
 
 def test_windows_are_made_of_what_was_seen_in_their_time() -> None:
@@ -65,6 +68,7 @@ def test_windows_are_made_of_what_was_seen_in_their_time() -> None:
     assert (first.p50_ms, first.p99_ms, first.latencies_ms) == (5, 6, [4.0, 6.0])
     assert (second.told, second.p50_ms) == (10, 9)
     assert first.cpu_ms == pytest.approx(1000 * 0.1 / 500)
+    assert first.removal_lag_seconds == 10.9
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 40, 41])
@@ -134,6 +138,13 @@ def test_memory_that_grows_is_not_flat() -> None:
 def test_memory_of_each_quarter_counts(quarter: range) -> None:
     assert flat_memory(forty(quarter, mb=66.9)).kept
     assert not flat_memory(forty(quarter, mb=67.1)).kept
+
+
+@pytest.mark.parametrize("quarter", QUARTERS)
+def test_files_that_pile_up_are_noticed(quarter: range) -> None:
+    assert removed_in_time(forty(quarter, removal_lag=14.9)).kept
+    found = removed_in_time(forty(quarter, removal_lag=15.1))
+    assert not found.kept and "15.1" in found.figures
 
 
 def test_the_beginning_does_not_count() -> None:
@@ -242,7 +253,7 @@ def facts() -> Facts:
 def test_the_parts_are_judged_by_their_own_windows() -> None:
     findings = judge(facts())
     assert [each.line() for each in findings if not each.kept] == []
-    assert len({each.what for each in findings}) == 10
+    assert len({each.what for each in findings}) == 11
 
 
 @pytest.mark.parametrize(
@@ -269,7 +280,7 @@ def test_what_was_kept_is_judged_again(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "soak", "--judge", str(file)]
         environment = os.environ | {"PYTHONPATH": str(BENCHMARKS)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-        assert (done.returncode, done.stdout.count("\n")) == (code, 10), done.stderr
+        assert (done.returncode, done.stdout.count("\n")) == (code, 11), done.stderr
     assert 'FAIL at half the rate all is accepted: 900 sets accepted, 2 sets "try again later"' in done.stdout
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from lcc.errors import CODES
 from lcc.protocols.work import (
@@ -298,3 +299,30 @@ def test_an_order_that_a_hanging_robot_may_still_carry_out_does_not_go_back(benc
     bench.bot(1, "b1")
     (late,) = qm.of(Done)
     assert late.code == CODES["hours-over"]
+
+
+def test_files_are_removed_in_a_thread_all_that_were_ordered_meanwhile_at_once(bench: Bench) -> None:
+    running: list[tuple[list[int], Deferred[Any]]] = []
+
+    def in_thread(remove: Any, deletes: Any) -> Deferred[Any]:
+        running.append(([delete.id for delete in deletes], Deferred()))
+        return running[-1][1].addCallback(lambda _: remove(deletes))
+
+    bench.engine._content_orders._in_thread = in_thread
+    qm, wire = bench.qm()
+    bench.say(qm, *[Delete(number, 7, number) for number in (1, 2, 3)])
+    assert [ids for ids, _ in running] == [[1]] and qm.of(Deleted) == []
+    running[0][1].callback(None)
+    bench.settle()
+    assert [ids for ids, _ in running] == [[1], [2, 3]]
+    assert [deleted.id for deleted in qm.of(Deleted)] == [1]
+    bench.say(qm, Delete(4, 7, 4))
+    wire.kill(wire.server)
+    again, _ = bench.qm()
+    running[1][1].callback(None)
+    bench.settle()
+    assert len(running) == 2 and again.of(Deleted) == [], "it orders them again"
+    bench.say(again, Delete(2, 7, 2))
+    running[2][1].callback(None)
+    bench.settle()
+    assert [deleted.id for deleted in again.of(Deleted)] == [2]

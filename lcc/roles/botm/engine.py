@@ -133,7 +133,7 @@ class BotMaster:
             self._report,
             self._tell_capacity,
         )
-        self._content_orders = ContentOrders(content, settings.machine, self.counters)
+        self._content_orders = ContentOrders(content, settings.machine, in_thread, self.counters)
         self._link: Upstream | None = None
         self._sessions = 0
         self.paused = False
@@ -338,9 +338,7 @@ class BotMaster:
                 elif type(message) is Recall:
                     self._dispatcher.recall(message.pid)
                 elif type(message) is Delete:
-                    deleted = self._content_orders.delete(message)
-                    if deleted is not None:
-                        link.say(deleted)
+                    self._content_orders.delete(link, message)
                 elif type(message) is Mark:
                     self._content_orders.remember(message)
                 elif type(message) is Names:
@@ -361,6 +359,7 @@ class BotMaster:
             self._link = None
             self._dispatcher.roster.disconnected()
             self.syncer.disconnected()
+            self._content_orders.disconnected()
             _log.info("Lost {peer}; {orders} orders held", peer=link.describe(), orders=len(self._dispatcher.orders))
 
     def _order(self, link: Upstream, fetch: Fetch) -> None:

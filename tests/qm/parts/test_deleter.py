@@ -8,7 +8,7 @@ import pytest
 
 from lcc.model import DeleteOrder
 from lcc.protocols.work import Delete
-from lcc.roles.qm.orders.deleter import FAILED_SECONDS, STUCK_SECONDS, Deleter
+from lcc.roles.qm.orders.deleter import FAILED_SECONDS, STUCK_SECONDS, WOKEN_SECONDS, Deleter
 from tests.qm.fake_hub import NOW, FakeConnection, FakeHub
 from tests.support.logs import LoggedErrors
 
@@ -27,6 +27,11 @@ class Rig:
         """The table has these."""
         args: tuple[Any, ...] = self.store.answer([DeleteOrder(row, 1, 1000 + row) for row in ids], "deletes")
         return args
+
+    def wake(self) -> None:
+        """There are new rows, and it is time to read them."""
+        self.hub.clock.advance(WOKEN_SECONDS)
+        self.deleter.wake()
 
     @property
     def sent(self) -> list[int]:
@@ -53,23 +58,52 @@ def test_the_window_is_refilled_when_half_of_it_is_answered(rig: Rig) -> None:
     assert rig.rows(1, 2, 3, 4) == (1, 0, WINDOW, NOW)
     assert rig.sent == [1, 2, 3, 4] and not rig.store.open
     rig.deleter.deleted(rig.connection, 1)
-    assert rig.store.answer() == ([1],) and not rig.store.open
+    assert not rig.store.open
+    rig.deleter.deleted(rig.connection, 2)
+    assert rig.store.answer() == ([1, 2],)
+    rig.deleter.deleted(rig.connection, 3)
+    assert rig.rows(5) == (1, 4, 2, NOW)
+    assert rig.sent == [1, 2, 3, 4, 5] and rig.deleter.files_deleted == 2
+
+
+def test_few_answers_are_taken_out_after_a_second(rig: Rig) -> None:
+    rig.rows(1, 2, 3)
+    rig.deleter.deleted(rig.connection, 1)
+    assert not rig.store.open
+    rig.deleter.check_stuck(1)
+    assert rig.store.answer(None, "deletes_done") == ([1],)
+    rig.deleter.check_stuck(2)
+    assert not rig.store.open
     rig.deleter.deleted(rig.connection, 2)
     rig.deleter.deleted(rig.connection, 3)
-    assert rig.store.answer() == ([2],) and rig.store.answer() == ([3],)
-    assert rig.rows(5) == (1, 4, 3, NOW)
-    assert rig.sent == [1, 2, 3, 4, 5] and rig.deleter.files_deleted == 3
+    assert rig.store.answer(None, "deletes_done") == ([2, 3],)
+
+
+def test_new_rows_are_read_once_a_second(rig: Rig) -> None:
+    rig.rows()
+    rig.deleter.wake()
+    assert not rig.store.open
+    rig.hub.clock.advance(WOKEN_SECONDS)
+    rig.deleter.check_stuck(rig.hub.clock.seconds())
+    assert rig.rows(1, 2, 3, 4)[1] == 0
+    rig.deleter.wake()
+    for row in rig.sent:
+        rig.deleter.deleted(rig.connection, row)
+        if rig.store.names == ["deletes_done"]:
+            rig.store.answer()
+    assert rig.store.names == ["deletes"], "there was a whole window of them"
 
 
 def test_answers_are_taken_out_once_the_database_is_there_again(rig: Rig) -> None:
-    rig.rows(1, 2)
+    rig.rows(1, 2, 3)
     rig.deleter.deleted(rig.connection, 1)
-    rig.store.unavailable("deletes_done")
     rig.deleter.deleted(rig.connection, 2)
+    rig.store.unavailable("deletes_done")
+    rig.deleter.deleted(rig.connection, 3)
     assert rig.deleter.files_deleted == 0
     rig.hub.clock.advance(1)
-    assert rig.store.answer(None, "deletes_done") == ([1],) and rig.store.answer(None, "deletes_done") == ([2],)
-    assert rig.deleter.files_deleted == 2
+    assert rig.store.answer(None, "deletes_done") == ([1, 2],) and rig.store.answer(None, "deletes_done") == ([3],)
+    assert rig.deleter.files_deleted == 3
 
 
 def test_a_botm_that_goes_in_the_middle_of_a_read_is_sent_nothing(rig: Rig) -> None:
@@ -98,17 +132,18 @@ def test_orders_that_are_not_answered_leave_the_window_and_are_sent_again(rig: R
     rig.hub.clock.advance(STUCK_SECONDS)
     rig.deleter.check_stuck(rig.hub.clock.seconds())
     assert rig.rows(5) == (1, 4, WINDOW, NOW + STUCK_SECONDS)
-    rig.deleter.wake()
+    rig.wake()
     assert rig.rows()[1] == 5
     rig.deleter.deleted(rig.connection, 5)
     rig.store.answer(None, "deletes_done")
+    rig.wake()
     assert rig.rows(1, 2)[1] == 0, "from the start"
     assert rig.sent == [1, 2, 3, 4, 5, 1, 2]
 
 
 def test_an_error_of_the_store_is_logged_and_it_goes_on(rig: Rig, logged_errors: LoggedErrors) -> None:
     rig.rows(1)
-    rig.deleter.wake()
+    rig.wake()
     rig.deleter.deleted(rig.connection, 1)
     rig.store.fail(ValueError("no such table"))
     assert logged_errors.flush("Cannot work off the delete orders") and not rig.store.open

@@ -1,9 +1,12 @@
 """The delete manager: sees to it that files of deleted content go away (seed 002, section 6).
 
 The delete orders are rows of ``fsmdb``, so they survive everything.  For each BOT-M that is connected this pages
-through its rows, keeps at most a window of them outstanding, and takes the answered ones out in batches.  A file
-stays for a while after it was deleted (``delete_grace``), so that readers can finish.  What is for a BOT-M that is
-not connected stays in the table until it connects.  When an order is due stands there as a time of the wall clock:
+through its rows, keeps at most a window of them outstanding, and takes the answered ones out.  There is no hurry, and
+each transaction is one that sets and results have to wait for: answers are taken out when half a window has come, or
+all, or after a second; new rows are read once a second, unless there was a whole window of them.
+
+A file stays for a while after it was deleted (``delete_grace``), so that readers can finish.  What is for a BOT-M that
+is not connected stays in the table until it connects.  When an order is due stands there as a time of the wall clock:
 once that was set, no file is removed for ``delete_grace``; all that were deleted before have stayed for so long then.
 
 An order that is not answered (the file could not be removed) stays in the table, too, and is sent again later.  So
@@ -24,6 +27,8 @@ _log = Logger()
 STUCK_SECONDS = 60.0
 LOOK_SECONDS = 10.0
 """Orders become due with time (``delete_grace``): how often the table is read for those."""
+WOKEN_SECONDS = 1.0
+"""How often at most it is read for new ones; without ``delete_grace`` always, as they are due at once."""
 FAILED_SECONDS = 5.0
 """After an error of the store."""
 
@@ -35,6 +40,7 @@ class Deleter:
     :param grace_seconds: for how long a file stays after it was deleted.
     :ivar files_deleted: files whose deletion was answered and noted.
     :ivar held_until: no orders are sent before, on the clock.
+    :ivar woken_seconds: how often at most the table is read for new orders.
     """
 
     def __init__(self, hub: Hub, store: IQueueStore, window: int, grace_seconds: float) -> None:
@@ -42,6 +48,7 @@ class Deleter:
         self.enabled = False
         self.window = window
         self.held_until = 0.0
+        self.woken_seconds = min(WOKEN_SECONDS, grace_seconds)
         self._grace = grace_seconds
         self._hub = hub
         self._store = store
@@ -96,10 +103,12 @@ class _MachineDeletes(Part):
     :ivar _after: the last row that was read.
     :ivar _outstanding: rows sent and not answered.
     :ivar _answered: rows to be taken out of the table.
+    :ivar _overdue: some of them have waited for a second: however few they are, they go now.
+    :ivar _more: the last read did not reach the end of those that are due.
     :ivar _woken: there may be rows that were not read yet.
     :ivar _again: rows may have come before ``_after``, too: read from the start once everything is answered.
     :ivar _last_answer: when something was answered, or nothing was outstanding.
-    :ivar _looked: when the table was last read for orders that have become due.
+    :ivar _read_at: when the table was last read.
     """
 
     ERROR_TEXT = "Cannot send delete orders"
@@ -112,10 +121,11 @@ class _MachineDeletes(Part):
         self._after = 0
         self._outstanding: set[int] = set()
         self._answered: list[int] = []
-        self._woken = True
+        self._overdue = False
+        self._more = True
+        self._woken = False
         self._again = False
-        self._last_answer = hub.clock.seconds()
-        self._looked = 0.0
+        self._last_answer = self._read_at = hub.clock.seconds()
 
     def start(self) -> None:
         """Send and take out what can be."""
@@ -137,10 +147,9 @@ class _MachineDeletes(Part):
 
     def check_stuck(self, now: float) -> None:
         """Called every second."""
-        if now - self._looked >= LOOK_SECONDS:
-            self._looked = now
+        self._overdue = bool(self._answered)
+        if now - self._read_at >= LOOK_SECONDS:
             self._woken = True
-            self.start()
         if not self._outstanding:
             self._last_answer = now
         elif now - self._last_answer >= STUCK_SECONDS:
@@ -151,24 +160,33 @@ class _MachineDeletes(Part):
             )
             self._outstanding.clear()
             self._last_answer = now
-            self._woken = True
-            self.start()
+            self._more = True
+        self.start()
 
     def _ended(self) -> None:
         self.start()
 
-    def _has_work(self) -> bool:
-        if self._answered:
-            return True
-        if self._hub.clock.seconds() < self._deleter.held_until:
-            return False  # check_stuck() looks again
+    def _is_batch(self) -> bool:
+        enough = not self._outstanding or len(self._answered) >= (self._deleter.window + 1) // 2
+        return bool(self._answered) and (enough or self._overdue)
+
+    def _may_read(self) -> bool:
+        now = self._hub.clock.seconds()
+        if now < self._deleter.held_until:
+            return False
         outstanding = len(self._outstanding)
-        return (self._woken and outstanding <= self._deleter.window // 2) or (self._again and not outstanding)
+        if outstanding > self._deleter.window // 2:
+            return False
+        is_time = now - self._read_at >= self._deleter.woken_seconds
+        return self._more or (is_time and (self._woken or (self._again and not outstanding)))
+
+    def _has_work(self) -> bool:
+        return self._is_batch() or self._may_read()
 
     async def _work(self) -> None:
         while self._has_work():
             try:
-                if self._answered:
+                if self._is_batch():
                     await self._take_out()
                 else:
                     await self._read()
@@ -179,7 +197,7 @@ class _MachineDeletes(Part):
                 await self._sleep(FAILED_SECONDS)
 
     async def _take_out(self) -> None:
-        ids, self._answered = self._answered, []
+        ids, self._answered, self._overdue = self._answered, [], False
         await self._ask("delete orders", lambda: self._store.deletes_done(ids))
         self._deleter.files_deleted += len(ids)
 
@@ -188,7 +206,8 @@ class _MachineDeletes(Part):
             self._after = 0
             self._again = False
         limit = self._deleter.window - len(self._outstanding)
-        self._woken = False
+        self._more = self._woken = False
+        self._read_at = self._hub.clock.seconds()
         rows = await self._ask(
             "delete orders", lambda: self._store.deletes(self._machine, self._after, limit, self._hub.now())
         )
@@ -197,5 +216,4 @@ class _MachineDeletes(Part):
             if row.id not in self._outstanding:
                 self._outstanding.add(row.id)
                 self._connection.say(Delete(row.id, row.machine, row.file))
-        if len(rows) == limit:
-            self._woken = True
+        self._more = len(rows) == limit
