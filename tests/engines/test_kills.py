@@ -71,7 +71,7 @@ def kill_group(pid: int) -> None:
         pass
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ENGINES, ids=[engine.name for engine in ENGINES])
 @pytest_twisted.ensureDeferred
 async def test_an_engine_ends_with_exactly_the_content_of_the_cache(

@@ -249,7 +249,7 @@ def test_what_was_lost_is_fetched_again(system: System, lay_out: LayOut) -> None
         system.stop(role)
 
 
-@SQLITE_ALWAYS
+@pytest.mark.long
 def test_a_crash_of_the_machine(system: System, lay_out: LayOut) -> None:
     """The machine is switched off: what was not synced is empty or gone, as after a real crash."""
     lay_out("site", 60)

@@ -217,6 +217,7 @@ def test_every_hostile_origin_ends_with_its_own_error(
         system.stop_all()
 
 
+@pytest.mark.long
 def test_bombs_and_tarpits_take_bounded_memory_and_no_one_s_place(
     tmp_path: Path, origin: OriginServer, hostile: HostileServer, lay_out: LayOut
 ) -> None:

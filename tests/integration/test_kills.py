@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.processes.system import ROLES, System
 from tests.support.waiting import wait_for
 
@@ -20,6 +22,7 @@ def fetched(system: System) -> int:
     return len(system.origin.requests())
 
 
+@pytest.mark.long
 @by_turns("victim", "uns", "qm", "botm", "bot")
 def test_a_role_killed_in_the_middle_loses_nothing(system: System, lay_out: LayOut, victim: str) -> None:
     for number in range(SITES):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.processes.system import Site, System
 from tests.support.waiting import wait_for
 
-from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS
+from .databases import MARIADB_ALWAYS
 
 REJECTED = 3
 
@@ -26,7 +28,7 @@ def change(site: Site, text: str) -> None:
             path.write_bytes(text.encode() + path.read_bytes())
 
 
-@SQLITE_ALWAYS
+@pytest.mark.long
 def test_the_queue_is_full_then_the_spool_and_all_reverses_by_itself(
     system: System, lay_out: Callable[[str, int], Path]
 ) -> None:
