@@ -110,7 +110,9 @@ def removed_in_time(found: Sequence[Window]) -> Finding:
     lags = [statistics.median(window.removal_lag_seconds for window in part) for part in quarters(found)]
     figures = f"the oldest is {_listed(lags, 1)} s overdue, median of the windows"
     limit = f"{REMOVAL_LAG_SECONDS_MAX:g} s"
-    return Finding("replaced files are removed at half the rate", max(lags) <= REMOVAL_LAG_SECONDS_MAX, figures, limit)
+    return Finding(
+        "replaced files are removed at half the rate", max(lags) <= REMOVAL_LAG_SECONDS_MAX, figures, limit
+    )
 
 
 def overload_told(reasons: Sequence[str], sets: Mapping[int, int]) -> Finding:

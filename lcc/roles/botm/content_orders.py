@@ -1,7 +1,7 @@
 """What the queue manager orders for the content folder of a machine itself: files to remove, names to skip, marks.
 
-Files are removed in a thread, all that have been ordered meanwhile in one go: an ``unlink`` may wait for the journal of
-the file system, and some hundred in a row would hold up orders and results for as long.
+Files are removed in a thread, all that have been ordered meanwhile in one go: an ``unlink`` may wait for the journal
+of the file system, and some hundred in a row would hold up orders and results for as long.
 """
 
 from __future__ import annotations

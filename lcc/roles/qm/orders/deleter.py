@@ -5,9 +5,10 @@ through its rows, keeps at most a window of them outstanding, and takes the answ
 each transaction is one that sets and results have to wait for: answers are taken out when half a window has come, or
 all, or after a second; new rows are read once a second, unless there was a whole window of them.
 
-A file stays for a while after it was deleted (``delete_grace``), so that readers can finish.  What is for a BOT-M that
-is not connected stays in the table until it connects.  When an order is due stands there as a time of the wall clock:
-once that was set, no file is removed for ``delete_grace``; all that were deleted before have stayed for so long then.
+A file stays for a while after it was deleted (``delete_grace``), so that readers can finish.  What is for a BOT-M
+that is not connected stays in the table until it connects.  When an order is due stands there as a time of the
+wall clock: once that was set, no file is removed for ``delete_grace``; all that were deleted before have stayed
+for so long then.
 
 An order that is not answered (the file could not be removed) stays in the table, too, and is sent again later.  So
 that such orders do not fill the window, they leave it when there was no answer for a while.
