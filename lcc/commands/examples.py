@@ -268,6 +268,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lcc-export htdig": (("lcc-export htdig -- cat", "show the URLs passed to ht://Dig"),),
     "lcc-export omega": (("lcc-export omega --output records", "the whole cache, for scriptindex"),),
     "lcc-export ndjson": (("lcc-export ndjson --since n.state --output actions.json", "changes since the last run"),),
+    "lcc-export lucene": (("lcc-export lucene search.lucene", "create a Lucene index, then keep it up to date"),),
+    "lcc-export tantivy": (("lcc-export tantivy search.tantivy --mimetype 'text/*'", "the same for tantivy"),),
     "lcc-export mirror-urls": (
         ("find pages -name '*.html' | lcc-export mirror-urls pages", "translate file names to URLs"),
     ),

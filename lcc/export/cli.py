@@ -12,6 +12,7 @@ import click
 
 from lcc.commands.errors import ToolGroup
 from lcc.commands.examples import add_examples
+from lcc.export.embedded import COMMANDS as EMBEDDED
 from lcc.export.indexing import COMMANDS as INDEXING
 from lcc.export.packages import COMMANDS as PACKAGES
 from lcc.export.source import Source
@@ -54,7 +55,7 @@ def main(
     context.obj = Source(config_path, address, token_file, ca_file)
 
 
-for _command in (*PACKAGES, *INDEXING):
+for _command in (*PACKAGES, *INDEXING, *EMBEDDED):
     main.add_command(_command)
 
 add_examples(main, "lcc-export")

@@ -13,7 +13,8 @@ import attrs
 
 from lcc.client.blocking import Cache, CacheError, Gone, Unavailable
 from lcc.export.pages import Page
-from lcc.export.texts import as_latin1, as_references, charset_of, decoded, title_of
+from lcc.export.texts import as_latin1, as_references, charset_of, decoded, islice_chars, title_of
+from lcc.feeds.plain import plain_text
 
 MEMORY_BYTES = 1 << 20
 """What is longer waits on the disk."""
@@ -50,6 +51,19 @@ class Document:
     def text(self) -> Iterator[str]:
         """A text, decoded."""
         return decoded(self.data, self.charset)
+
+    def words(self, chars_max: int) -> str:
+        """The text without markup; empty: there is none.
+
+        :param chars_max: at most so much; it is not read much further.
+        """
+        if self.page.kind == "other":
+            return ""
+        if self.page.kind == "text":
+            return "".join(islice_chars(self.text(), chars_max))
+        # Markup may be long where its text is short.
+        markup = "".join(islice_chars(self.text(), chars_max * 4))
+        return plain_text(markup, chars_max).text
 
     def plain(self) -> Iterator[bytes]:
         """For an engine that reads Latin-1: markup in ASCII with references, other text in Latin-1, what is no text

@@ -16,14 +16,14 @@ from lcc.export.engines.mirror import Mirror, url_of
 from lcc.export.engines.ndjson import NdJson
 from lcc.export.engines.omega import Omega
 from lcc.export.engines.swish_e import SwishE
-from lcc.export.run import Asked, Engine, export
+from lcc.export.run import Asked, Engine, Outcome, export
 from lcc.export.source import Source, pass_source
 from lcc.export.state import State, StateError
 from lcc.roles.cu.query_options import asked_fields, query_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_SELECTION = (
+SELECTION = (
     "provider",
     "mimetype",
     "prefix",
@@ -57,7 +57,7 @@ def _engine_command(name: str) -> Callable[[F], click.Command]:
     def decorate(function: F) -> click.Command:
         command: Any = pass_source(function)
         command = click.argument("consumer", nargs=-1, type=click.UNPROCESSED)(command)
-        command = query_options(*_SELECTION)(command)
+        command = query_options(*SELECTION)(command)
         for option in (
             click.option("--wait", type=click.IntRange(0), default=0, metavar="SECONDS", help="Wait for a change."),
             click.option("--rebuild", is_flag=True, help="Export everything again, regardless of the state file."),
@@ -210,8 +210,16 @@ def _run(source: Source, options: dict[str, Any], engine: Engine, form: dict[str
         raise Failed(
             str(error), "free some space, or choose another state file with --since, and try again"
         ) from None
+    tell_outcome(outcome, keeps=path is not None)
+
+
+def tell_outcome(outcome: Outcome, keeps: bool) -> None:
+    """Tell how it went, on standard error.
+
+    :param keeps: what is missing is known next time.
+    """
     if not outcome.told:
         click.echo("nothing has changed" if not outcome.full else "nothing to export", err=True)
     if outcome.held_over:
-        later = "retried next time" if path is not None else "left out"
+        later = "retried next time" if keeps else "left out"
         click.echo(f"{outcome.held_over} pages with unreadable content: {later}", err=True)

@@ -94,6 +94,16 @@ def title_of(file: IO[bytes], charset: str) -> str:
     return " ".join(html.unescape(found[1]).split())[:_TITLE_CHARS] if found else ""
 
 
+def islice_chars(pieces: Iterator[str], chars_max: int) -> Iterator[str]:
+    """The first characters of a text."""
+    left = chars_max
+    for piece in pieces:
+        yield piece[:left]
+        left -= len(piece)
+        if left <= 0:
+            return
+
+
 def as_references(piece: str) -> bytes:
     """ASCII, with references for all else."""
     return piece.encode("ascii", "xmlcharrefreplace")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import attrs
@@ -16,6 +17,7 @@ from tests.support.servers.content_host import ContentHost
 from tests.support.waiting import PATIENCE_SECONDS
 
 HTML, TEXT, IMAGE = "text/html", "text/plain", "image/png"
+CURLS = [f"http://www.example.org/{folder}page{number}" for folder in ("", "a/") for number in range(12)]
 EVERY = "zabadalone"
 """A word of each page."""
 
@@ -71,6 +73,16 @@ class Pages:
         ranked = sorted(self.now, key=lambda page: (page[2] != HTML, page[1]))
         urls = {curl: self.now[curl, pid, mimetype] for curl, pid, mimetype in reversed(ranked)}
         return {text: {curl} for curl, text in urls.items()}
+
+
+def change(random: Random, pages: Pages) -> None:
+    """Some pages change, some go."""
+    for _ in range(random.randint(1, 12)):
+        page = random.choice(CURLS), random.choice((1, 1, 2)), random.choice((HTML, HTML, TEXT))
+        if page in pages.now and random.random() < 0.4:
+            pages.delete(*page)
+        else:
+            pages.put(*page, mtime=random.choice((None, 1_000_000_000, 1_500_000_000)))
 
 
 def command(api: Api, *words: str) -> list[str]:

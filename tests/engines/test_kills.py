@@ -16,21 +16,10 @@ from twisted.internet.threads import deferToThread
 from tests.support.processes.engines import ENGINES, Engine
 from tests.support.roles.content_users import Api
 
-from .kit import HTML, TEXT, Pages, check, command, run
+from .kit import Pages, change, check, command, run
 
 ROUNDS = int(os.environ.get("LCC_EXPORT_ROUNDS", "5"))
-CURLS = [f"http://www.example.org/{folder}page{number}" for folder in ("", "a/") for number in range(12)]
 BY_URL = {"swish-e", "htdig"}
-
-
-def change(random: Random, pages: Pages) -> None:
-    """Some pages change, some go."""
-    for _ in range(random.randint(1, 12)):
-        page = random.choice(CURLS), random.choice((1, 1, 2)), random.choice((HTML, HTML, TEXT))
-        if page in pages.now and random.random() < 0.4:
-            pages.delete(*page)
-        else:
-            pages.put(*page, mtime=random.choice((None, 1_000_000_000, 1_500_000_000)))
 
 
 def run_and_kill(words: list[str], cwd: Path, random: Random) -> None:
