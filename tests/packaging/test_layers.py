@@ -68,7 +68,9 @@ STORAGE = {
 SHARED_BY_ROLES = frozenset(
     {
         "lcc.roles",
+        "lcc.roles.accounts",
         "lcc.roles.background",
+        "lcc.roles.front",
         "lcc.roles.notifier",
         "lcc.roles.pausing",
         "lcc.roles.peer",

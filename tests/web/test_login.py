@@ -10,8 +10,8 @@ import pytest_twisted
 from twisted.internet.threads import deferToThread
 
 from lcc.errors import ConfigError
-from lcc.roles.web.accounts import DENIED_SECONDS
-from lcc.roles.web.pages.login import own_path
+from lcc.roles.accounts import DENIED_SECONDS
+from lcc.roles.front import own_path
 from lcc.storage.providers.passwords import hash_password
 from lcc.storage.providers.web_users import WebUser, remove_web_user, set_web_user
 from tests.support.databases import Backend

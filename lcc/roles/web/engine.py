@@ -22,7 +22,7 @@ from lcc.insight.evidence import Evidence
 from lcc.insight.qm_state import Live, read_live
 from lcc.insight.summary import Summary, summarise
 from lcc.insight.verdict import Level, Trouble, Troubles, judge, sentence
-from lcc.roles.web.accounts import Accounts
+from lcc.roles.accounts import Accounts, Passwords
 from lcc.roles.web.members import Members
 from lcc.roles.web.processes import Processes
 from lcc.roles.web.samples import Samples
@@ -100,7 +100,8 @@ class Monitor:
         self.troubles: tuple[Trouble, ...] = ()
         self.database_trouble = ""
         self.counters = Counters()
-        self.accounts = Accounts(self.settings, clock, self._find, token, in_thread)
+        passwords = Passwords(self._find, in_thread)
+        self.accounts = Accounts(self.settings, clock, passwords.user, token, "Web monitor")
         self.followers: set[Callable[[], None]] = set()
         self._disk_trouble = disk_trouble
         self._state_file = keep(self.samples, self.members)

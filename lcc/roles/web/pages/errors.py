@@ -12,8 +12,8 @@ from lcc.errors import UrlError
 from lcc.insight.why import explain
 from lcc.insight.why_words import say
 from lcc.model import StoredError
+from lcc.roles.front import own_path
 from lcc.roles.web.pages.base import MonitorPage
-from lcc.roles.web.pages.login import own_path
 from lcc.roles.web.pages.providers import number
 from lcc.storage.database.order_rows import RETRY, add_order, is_open
 from lcc.storage.database.transactions import Txn

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pkgutil import get_data
 from typing import Any
 
 from twisted.web.resource import Resource
 
+from lcc.roles.front import STATIC, LoginPage, LogoutPage, StaticFile
 from lcc.roles.web.engine import Monitor
-from lcc.roles.web.pages.base import Front, MonitorPage, NoPage
+from lcc.roles.web.pages.base import Front, NoPage
 from lcc.roles.web.pages.crawls import CrawlPage, CrawlsPage
 from lcc.roles.web.pages.errors import ErrorsPage, RetryPage, UrlPage
 from lcc.roles.web.pages.events import LivePage
 from lcc.roles.web.pages.feeds import FeedPage, FeedsPage
 from lcc.roles.web.pages.jobs import JobPage, JobsPage, StatisticsPage
-from lcc.roles.web.pages.login import LoginPage, LogoutPage
 from lcc.roles.web.pages.overview import MachinesPage, OverviewPage, TakenAwayPage
 from lcc.roles.web.pages.providers import ProviderPage, ProvidersPage, SearchPage
 from lcc.roles.web.pages.tasks import AddTaskPage, TaskPage, TasksPage
-from lcc.transport.http_replies import reply
-from lcc.transport.http_security import FormGuard, set_page_headers
+from lcc.transport.http_security import FormGuard
 from lcc.transport.http_server import BodyRequest, GuardedSite
 from lcc.transport.limited import LimitedFactory
 
-STATIC = {
-    "style.css": "text/css; charset=utf-8",
-    "live.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
-}
+SCRIPT = "live.js"
 
 
 class _Root(NoPage):
@@ -38,21 +32,6 @@ class _Root(NoPage):
 
     def getChild(self, path: bytes, request: Any) -> Resource:
         return NoPage(self.front)
-
-
-class _Static(MonitorPage):
-    """A static file."""
-
-    is_open = True
-
-    def __init__(self, front: Front, name: str) -> None:
-        super().__init__(front)
-        self._data = get_data("lcc.roles.web.pages", f"static/{name}") or b""
-        self._type = STATIC[name]
-
-    async def get(self, request: BodyRequest) -> None:
-        set_page_headers(request, self.front.secure)
-        reply(request, 200, self._type, self._data, {"cache-control": "max-age=3600"})
 
 
 class MonitorSite(GuardedSite):
@@ -93,7 +72,8 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
         "live": LivePage(front),
         "login": LoginPage(front),
         "logout": LogoutPage(front),
-        **{name: _Static(front, name) for name in STATIC},
+        **{name: StaticFile(front, name, media_type) for name, media_type in STATIC.items()},
+        SCRIPT: StaticFile(front, SCRIPT, "text/javascript; charset=utf-8", "lcc.roles.web.pages"),
     }
     for path, page in pages.items():
         root.putChild(path.encode(), page)

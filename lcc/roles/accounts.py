@@ -1,4 +1,4 @@
-"""Users logged in at the web monitor.
+"""Users logged in at pages of ours.
 
 Sessions are in memory, bounded in number and time: after a restart everybody logs in again.  A session ends when its
 user is removed, or gets another password or role.
@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 from twisted.internet.defer import Deferred, DeferredSemaphore
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from lcc.config import WebConfig
 from lcc.domain.throttle import LoginThrottle
 from lcc.storage.providers.passwords import is_slow, verify_password
 from lcc.storage.providers.web_users import NAME_CHARS, WebUser
@@ -48,44 +47,101 @@ class LoginRefused(Exception):
         self.retry_seconds = retry_seconds
 
 
+class LoginLimits(Protocol):
+    """Settings of logins (:class:`lcc.config.WebConfig`)."""
+
+    @property
+    def failed_logins(self) -> int: ...
+    @property
+    def login_window(self) -> float: ...
+    @property
+    def session_max(self) -> float: ...
+    @property
+    def session_idle(self) -> float: ...
+    @property
+    def sessions_max(self) -> int: ...
+    @property
+    def sessions_per_user(self) -> int: ...
+
+
+class User(Protocol):
+    """Who can log in; equal as long as it may stay."""
+
+    @property
+    def name(self) -> str: ...
+
+
+U = TypeVar("U", bound=User)
+
+
+class Passwords:
+    """Users of the web monitor by their names and passwords.
+
+    :param find: gives the user of a name, or None.
+    :param in_thread: calls a function that takes long.
+    """
+
+    def __init__(
+        self, find: Callable[[str], Deferred[WebUser | None]], in_thread: Callable[..., Deferred[Any]]
+    ) -> None:
+        self._find = find
+        self._in_thread = in_thread
+        self._hashing = DeferredSemaphore(HASHING_MAX)
+
+    async def user(self, name: str, password: str) -> WebUser | None:
+        """Who has both; None: nobody."""
+        user = await self._find(name)
+        if len(password) <= PASSWORD_CHARS and await self._is_right(password, user or _NOBODY):
+            return user
+        return None
+
+    async def _is_right(self, password: str, user: WebUser) -> bool:
+        if not is_slow(user.password_hash):
+            return verify_password(password, user.password_hash)
+        await self._hashing.acquire()
+        try:
+            return bool(await self._in_thread(verify_password, password, user.password_hash))
+        finally:
+            self._hashing.release()
+
+
 @attrs.define(eq=False)
-class Session:
+class Session(Generic[U]):
     """A login.
 
     :ivar began, seen: on the clock.
     :ivar streams: pages that follow by themselves; each is called when the session ends.
     """
 
-    user: WebUser
+    user: U
     began: float
     seen: float
     streams: set[Callable[[], None]] = attrs.field(factory=set)
 
 
-class Accounts:
+class Accounts(Generic[U]):
     """Checks logins, and knows their sessions by their cookies.
 
-    :param find: gives the user of a name, or None.
+    :param check: gives the user with this name and password, or None.
     :param token: gives 16 hexadecimal digits that nobody can guess.
-    :param in_thread: calls a function that takes long.
+    :param where: the site, for the log.
     """
 
     def __init__(
         self,
-        settings: WebConfig,
+        settings: LoginLimits,
         clock: IReactorTime,
-        find: Callable[[str], Deferred[WebUser | None]],
+        check: Callable[[str, str], Coroutine[Any, Any, U | None]],
         token: Callable[[], str],
-        in_thread: Callable[..., Deferred[Any]],
+        where: str,
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._find = find
+        self._check = check
         self._token = token
-        self._in_thread = in_thread
+        self._where = where
         self._throttle = LoginThrottle(settings.failed_logins, settings.login_window)
-        self._hashing = DeferredSemaphore(HASHING_MAX)
-        self._sessions: dict[bytes, Session] = {}
+        self._sessions: dict[bytes, Session[U]] = {}
 
     @property
     def count(self) -> int:
@@ -103,18 +159,19 @@ class Accounts:
         if self._throttle.is_throttled(name, party, begun):
             raise LoginRefused("Too many failed logins: try again later.", self._settings.login_window)
         self._throttle.tried(name, begun, party)
-        user = await self._find(name)
-        if len(password) > PASSWORD_CHARS or not await self._is_right(password, user or _NOBODY):
+        user = await self._check(name, password)
+        if user is None:
             self._throttle.failed(party, self._clock.seconds())
-            _log.warn("Web monitor: login of {name!r} from {address!r} failed", name=name, address=address)
+            _log.warn(
+                "{where}: login of {name!r} from {address!r} failed", where=self._where, name=name, address=address
+            )
             await constant_time(self._clock, begun, DENIED_SECONDS)
             raise LoginRefused("Unknown user or wrong password.")
-        assert user is not None
         self._throttle.passed(name, self._clock.seconds(), party)
-        _log.info("Web monitor: {name!r} logged in from {address!r}", name=name, address=address)
+        _log.info("{where}: {name!r} logged in from {address!r}", where=self._where, name=user.name, address=address)
         return self._open(user)
 
-    def session(self, secret: str) -> Session | None:
+    def session(self, secret: str) -> Session[U] | None:
         """The session of this secret, which is seen now; None: there is none."""
         key, now = _key(secret), self._clock.seconds()
         found = self._sessions.get(key)
@@ -130,7 +187,7 @@ class Accounts:
         """End a session."""
         self._end(_key(secret))
 
-    def check(self, users: Iterable[WebUser]) -> None:
+    def check(self, users: Iterable[U]) -> None:
         """These are all users that there are: sessions of others end, and those whose time is over."""
         known = set(users)
         now = self._clock.seconds()
@@ -143,16 +200,7 @@ class Accounts:
         for key in list(self._sessions):
             self._end(key)
 
-    async def _is_right(self, password: str, user: WebUser) -> bool:
-        if not is_slow(user.password_hash):
-            return verify_password(password, user.password_hash)
-        await self._hashing.acquire()
-        try:
-            return bool(await self._in_thread(verify_password, password, user.password_hash))
-        finally:
-            self._hashing.release()
-
-    def _open(self, user: WebUser) -> str:
+    def _open(self, user: U) -> str:
         # Nobody's logins end those of others, but of who has more of them.
         while True:
             each = Counter(session.user.name for session in self._sessions.values())
@@ -169,7 +217,7 @@ class Accounts:
         self._sessions[_key(secret)] = Session(user, now, now)
         return secret
 
-    def _is_over(self, session: Session, now: float) -> bool:
+    def _is_over(self, session: Session[U], now: float) -> bool:
         if now - session.began > self._settings.session_max:
             return True
         # A page that follows by itself is looked at.
