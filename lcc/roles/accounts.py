@@ -125,6 +125,7 @@ class Accounts(Generic[U]):
     :param check: gives the user with this name and password, or None.
     :param token: gives 16 hexadecimal digits that nobody can guess.
     :param where: the site, for the log.
+    :param wrong: what who was refused is told.
     """
 
     def __init__(
@@ -134,12 +135,14 @@ class Accounts(Generic[U]):
         check: Callable[[str, str], Coroutine[Any, Any, U | None]],
         token: Callable[[], str],
         where: str,
+        wrong: str = "Unknown user or wrong password.",
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._check = check
         self._token = token
         self._where = where
+        self._wrong = wrong
         self._throttle = LoginThrottle(settings.failed_logins, settings.login_window)
         self._sessions: dict[bytes, Session[U]] = {}
 
@@ -156,9 +159,11 @@ class Accounts(Generic[U]):
         :raises LoginRefused: not with these.
         """
         name, begun, party = name[:NAME_CHARS], self._clock.seconds(), party_of_host(address)
-        if self._throttle.is_throttled(name, party, begun):
+        # Whoever has no name is known by the password alone, and keeps nobody else out.
+        account = name or hashlib.sha256(password.encode("utf-8", "replace")).hexdigest()
+        if self._throttle.is_throttled(account, party, begun):
             raise LoginRefused("Too many failed logins: try again later.", self._settings.login_window)
-        self._throttle.tried(name, begun, party)
+        self._throttle.tried(account, begun, party)
         user = await self._check(name, password)
         if user is None:
             self._throttle.failed(party, self._clock.seconds())
@@ -166,8 +171,8 @@ class Accounts(Generic[U]):
                 "{where}: login of {name!r} from {address!r} failed", where=self._where, name=name, address=address
             )
             await constant_time(self._clock, begun, DENIED_SECONDS)
-            raise LoginRefused("Unknown user or wrong password.")
-        self._throttle.passed(name, self._clock.seconds(), party)
+            raise LoginRefused(self._wrong)
+        self._throttle.passed(account, self._clock.seconds(), party)
         _log.info("{where}: {name!r} logged in from {address!r}", where=self._where, name=user.name, address=address)
         return self._open(user)
 

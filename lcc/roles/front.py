@@ -156,7 +156,7 @@ class FrontPage(Page, Generic[F]):
     setting = "[web] hosts"
 
     def __init__(self, front: F) -> None:
-        super().__init__(front.explain, front.show)
+        super().__init__(front.explain, self.show_failure)
         self.front = front
 
     def render(self, request: Any) -> int:
@@ -165,14 +165,14 @@ class FrontPage(Page, Generic[F]):
             set_page_headers(request, self.front.secure)
             reply(request, 421, "text/plain; charset=utf-8", text.encode(), {})
             return NOT_DONE_YET
-        if not self.admits(request):
+        if not self.is_open and self.front.session(request) is None:
             self.not_logged_in(request)
             return NOT_DONE_YET
         return super().render(request)
 
-    def admits(self, request: Request) -> bool:
-        """Whether this page is for who asks."""
-        return self.is_open or self.front.session(request) is not None
+    def show_failure(self, request: Request, explained: Explained) -> None:
+        """Reply with a failure."""
+        self.front.show(request, explained)
 
     def not_logged_in(self, request: Request) -> None:
         """Reply to somebody who is not."""
@@ -226,7 +226,7 @@ class LoginPage(FrontPage[F]):
     def _form(
         self, request: BodyRequest, status: int, after: str, name: str, error: str, headers: dict[str, str]
     ) -> None:
-        self.front.page(request, "login", "Log in", status, headers, after=after, name=name, error=error)
+        self.front.page(request, "login", "Log in", status, headers, after=after, given=name, error=error)
 
 
 class LogoutPage(FrontPage[F]):

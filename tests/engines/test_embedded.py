@@ -22,6 +22,8 @@ from .kit import EVERY, HTML, IMAGE, TEXT, Pages, change, command, run
 A = "http://www.example.org/"
 ROUNDS = int(os.environ.get("LCC_EXPORT_ROUNDS", "5"))
 both = pytest.mark.parametrize("name", ["lucene", "tantivy"])
+# Java takes a second to start.
+lucene_if_long = pytest.mark.parametrize("name", [pytest.param("lucene", marks=pytest.mark.long), "tantivy"])
 
 
 def found(name: str, folder: Path, words: list[str]) -> dict[str, Any]:
@@ -64,7 +66,7 @@ async def exported(api: Api, cwd: Path, *words: str, expect: int = 0) -> str:
     return done.stderr
 
 
-@both
+@lucene_if_long
 @pytest_twisted.ensureDeferred
 async def test_changes_deletions_and_what_is_refused(api: Api, pages: Pages, name: str, tmp_path: Path) -> None:
     index = tmp_path / "index"
@@ -105,7 +107,7 @@ async def test_texts_of_all_sorts(api: Api, pages: Pages, name: str, tmp_path: P
             (f"<title>T</title><p>{cafe}<script>zabahidden()</script>".encode(), {}),
             (f"<p>{cafe}".encode("latin-1"), {"charset": "iso-8859-1"}),
             (b"<p>zabacaf&eacute;do<!-- zabahidden -->", {}),
-            (f"{cafe} \0 \ud83d\ude00".encode("utf-8", "surrogatepass"), {"mimetype": TEXT}),
+            (f"{cafe} \0 \ud83d\ude00".encode("utf-8", "surrogatepass"), {"mimetype": TEXT, "charset": "utf-8"}),
             (f"😀 {'x' * 100_000} {cafe}".encode(), {"mimetype": TEXT}),
         ]
     ):
@@ -117,7 +119,7 @@ async def test_texts_of_all_sorts(api: Api, pages: Pages, name: str, tmp_path: P
     assert seen["zabahidden"] == [] and f"{A}image" in seen["*"]
 
 
-@both
+@lucene_if_long
 @pytest_twisted.ensureDeferred
 async def test_content_that_cannot_be_read_now(api: Api, pages: Pages, name: str, tmp_path: Path) -> None:
     pages.put(f"{A}1")
@@ -150,7 +152,7 @@ async def test_indexes_of_others(api: Api, pages: Pages, tmp_path: Path) -> None
     assert "has no Lucene 8" in said and "liblucene8-java" in said
 
 
-@both
+@lucene_if_long
 @pytest_twisted.ensureDeferred
 async def test_killed_at_random_it_ends_with_the_content_of_the_cache(
     api: Api, pages: Pages, name: str, tmp_path: Path

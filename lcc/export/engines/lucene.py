@@ -151,7 +151,6 @@ class _Makers:
             java(f"{_DOCUMENT}.{kind}") for kind in kinds
         )
         self._yes = java(f"{_DOCUMENT}.Field$Store").YES
-        self._long = java("java.lang.Long")
 
     def term(self, name: str, text: str) -> Any:
         """One term, as it is."""
@@ -165,7 +164,8 @@ class _Makers:
         """To search by, to show, and to sort by."""
         from jpype import JLong
 
-        return self._point(name, [JLong(number)]), self._stored(name, JLong(number)), self._sorted(name, number)
+        long = JLong(number)
+        return self._point(name, long), self._stored(name, long), self._sorted(name, long)
 
 
 def _clean(text: str) -> str:

@@ -55,7 +55,7 @@ class Tantivy:
                 # From now on it is known whose index this is.
                 self._keep(Place().pack())
             index = tantivy.Index(_schema(tantivy.SchemaBuilder()), path=str(folder), reuse=True)
-            self._writer = index.writer(_HEAP_BYTES)
+            self._writer: Any = index.writer(_HEAP_BYTES)
 
     def put(self, fields: Fields) -> None:
         document = self._document()
@@ -100,8 +100,7 @@ class Tantivy:
             self._keep(place)
 
     def close(self) -> None:
-        with self._said():
-            self._writer.rollback()
+        self._writer = None  # its lock goes with it, and what was not committed
         os.close(self._lock)
 
     def _keep(self, place: str) -> None:
