@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -227,11 +227,14 @@ class IFrontier(Interface):
     def trap_counts(traps: Collection[Trap]) -> Deferred[dict[Trap, int]]:
         """Counts above 0."""
 
-    def commit(batch: FrontierBatch, now: int) -> Deferred[None]:
+    def commit(batch: FrontierBatch, now: int) -> Deferred[Mapping[int, Mapping[bytes, int]]]:
         """Save what was read, in one transaction, durable when the Deferred fires.
 
         A page that was committed before counts no more, nor do its links; so pages may come again (after a crash,
-        or with a bucket of another spider).  New URLs and hosts above the crawl's limits are dropped, and counted."""
+        or with a bucket of another spider).  New URLs and hosts above the crawl's limits are dropped, and counted.
+
+        :returns: by crawl and key, from which depth on links to a URL change nothing of it
+            (:meth:`lcc.model.crawls.UrlRow.settled_depth`); it is so for ever.  Of some URLs of the batch."""
 
     def bound_waits(crawl: int, after: bytes, now: int) -> Deferred[bytes | None]:
         """The wall clock may have been set back: pull in what waits for too long in this crawl, a page of hosts at a

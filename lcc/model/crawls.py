@@ -138,6 +138,8 @@ class ReadPage(NamedTuple):
     :ivar change: number of the row's change; what is not above the last one of the URL was committed before.
     :ivar md5: of the content, in hexadecimal.
     :ivar links: that passed the filters; a URL counts once.
+    :ivar settled: keys of further ones, of URLs of which they change nothing (:meth:`UrlRow.settled_depth`).
+    :ivar depth: of the links, as it was when that was found out; they may be nearer by now.
     """
 
     crawl: int
@@ -145,6 +147,8 @@ class ReadPage(NamedTuple):
     change: int
     md5: str
     links: Sequence[FoundUrl]
+    settled: Collection[bytes] = ()
+    depth: int = 0
 
 
 class Redirect(NamedTuple):
@@ -257,6 +261,13 @@ class UrlRow:
     code: int
     failures: int
     told_set: int
+
+    def settled_depth(self, order: UrlOrder) -> int | None:
+        """From which depth on a link to it changes nothing of it any more; None: any link may.
+
+        :param order: of its crawl.
+        """
+        return self.depth if order is UrlOrder.DEPTH or self.change else None
 
 
 @attrs.define

@@ -60,6 +60,29 @@ def test_a_crawl_reads_the_closure_and_fetches_each_page_once(worlds: Worlds) ->
     assert all(len(told.urls) <= 10 for told in world.lcc.told)
 
 
+@pytest.mark.parametrize("order", list(UrlOrder))
+def test_links_to_what_is_known_count_and_need_no_look(worlds: Worlds, order: UrlOrder) -> None:
+    pages = [f"{ROOTS[0]}{number}" for number in range(30)]
+    start = b"".join(b"<a href=/%d>x</a>" % number for number in range(30))
+    every = start + b"<area href=/1><area href=/2 rel=nofollow><a href=http://elsewhere.example/>x</a>"
+    world = worlds({ROOTS[0]: start, **dict.fromkeys(pages, every)}, window=4)
+    spider = world.start()
+    world.add("all", ROOTS[0], restrict_to=SCOPE, order=order)
+    looked_at, commit = [], spider.frontier.commit
+
+    def noted(batch: Any, now: int) -> Any:
+        looked_at.extend(len(page.links) for page in batch.pages)
+        return commit(batch, now)
+
+    spider.frontier.commit = noted  # type: ignore[method-assign]
+    world.settle("all")
+    status = world.status("all")
+    assert status.counts["cached"] == 31 and len(looked_at) == 31
+    assert status.counts["links"] == 30 + 30 * 29, "distinct ones, without those to the page itself"
+    assert status.dropped == {"visited": 30 * 31, "nofollow": 30, "scope": 30}
+    assert sum(looked_at) < 30 * 31 * 0.75, "what was read, or in an order by depth what is known, changes no longer"
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_again_and_again(worlds: Worlds, seed: int) -> None:
     chance = Random(seed)

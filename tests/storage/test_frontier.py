@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -36,6 +37,7 @@ from lcc.storage.spider.orders import (
     CRAWL_START,
     ORDERS,
 )
+from lcc.storage.spider.rows import URLS
 from lcc.storage.spider.stores import store_troubles
 from lcc.storage.spider.views import biggest_hosts, parked_hosts, way_to
 from tests.support.databases import DirectDatabase, result_of
@@ -227,6 +229,47 @@ def test_a_shorter_way_moves_a_url_up(spider: Spider) -> None:
     row = spider.url(A + "5")
     assert (row.depth, row.rank, row.parent) == (1, 1, found(A + "3").key)
     assert spider.told()[0] == A + "5"
+
+
+@pytest.mark.parametrize("order", list(UrlOrder))
+def test_links_that_change_nothing_need_not_be_looked_at(spider: Spider, order: UrlOrder) -> None:
+    """Two crawls of the same pages, one of which leaves out what is settled: they have the same rows and counts."""
+    spider.add(A, order=order)
+    spider.add(A, name="b", order=order)
+    chance, settled, left_out = Random(5), {}, 0  # type: ignore[var-annotated]
+    pages = [f"{root}{name}" for root in (A, B) for name in ("", *range(6))]
+    for change in range(1, 80):
+        page, links = found(chance.choice(pages)), [found(chance.choice(pages)) for _ in range(5)]
+        row = result_of(spider.store.known(2, [page.key])).get(page.key)
+        # The page was looked at when it may have been farther away.
+        depth = 1 if row is None else row.depth + 1 + chance.choice([0, 0, 1, 3])
+        rest = [link for link in links if settled.get(link.key, 1 << 30) > depth]
+        without = {link.key for link in links} - {link.key for link in rest}
+        left_out += len(without)
+        result_of(spider.store.commit(FrontierBatch([ReadPage(1, page, change, f"{change:032x}", links)]), NOW))
+        told = ReadPage(2, page, change, f"{change:032x}", rest, without, depth)
+        settled.update(result_of(spider.store.commit(FrontierBatch([told]), NOW)).get(2, {}))
+        columns = ", ".join(URLS.columns[1:])
+        rows = [spider.database.query(f"SELECT {columns} FROM spurl WHERE crawl = {crawl}") for crawl in (1, 2)]
+        assert sorted(rows[0]) == sorted(rows[1])
+    assert spider.counts("a") == spider.counts("b")
+    assert left_out > 100
+
+
+def test_a_page_that_is_nearer_by_now_brings_its_links_nearer(spider: Spider) -> None:
+    spider.add(A)
+    spider.read(A, A + "1", A + "2")
+    spider.read(A + "1", A + "3")
+    spider.read(A + "3", A + "4")
+    spider.read(A + "4", A + "5", B)
+    assert spider.url(A + "5").depth == 4
+    # It was 9 links away when it was chosen, and links to what is 4 away changed nothing.
+    settled = [found(A + "5").key, found(B).key]
+    page = ReadPage(1, found(A + "2"), 99, "0" * 32, [found(A + "6")], settled, 10)
+    result_of(spider.store.commit(FrontierBatch([page]), NOW))
+    assert {url: spider.url(url).depth for url in (A + "5", A + "6", B)} == {A + "5": 2, A + "6": 2, B: 2}
+    assert spider.url(A + "5").parent == found(A + "4").key
+    assert spider.counts()["links"] == 6 + 3
 
 
 def test_what_the_cache_has_no_longer_is_told_as_new(spider: Spider) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lcc.domain.spider.rules import FrontierRules
 from lcc.errors import Busy, StoreUnavailable
-from lcc.model.crawls import FrontierBatch, HostRef, ReadPage, UrlState, Verdict
+from lcc.model.crawls import NEVER, FoundUrl, FrontierBatch, HostRef, ReadPage, UrlState, Verdict
 from lcc.storage.spider.orders import CRAWL_EXCLUDE, CRAWL_INCLUDE
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.frontier import NOW, Spider, found, frontier_database
@@ -27,7 +27,7 @@ ROOTS = ("http://a.example/", "http://b.example/", "https://c.example/")
 URLS = tuple(f"{root}{name}" for root in ROOTS for name in ("", "1", "2", "3"))
 url = st.integers(0, len(URLS) - 1)
 STEP = st.one_of(
-    st.tuples(st.just("read"), url, st.lists(url, max_size=5)),
+    st.tuples(st.just("read"), url, st.lists(url, max_size=5), st.integers(0, 3)),
     st.tuples(st.just("again"), st.integers(0, 50)),
     st.tuples(st.just("unheard"), st.sampled_from(["lose", "fail_after"])),
     st.tuples(st.just("tell")),
@@ -58,7 +58,9 @@ class Walk:
         self.database = database
         self.now = NOW
         self.change = 0
-        self.pages: list[ReadPage] = []
+        self.pages: list[tuple[ReadPage, list[FoundUrl]]] = []
+        self.settled: dict[bytes, int] = {}
+        """From which depth on links to a URL are left out, as commits have said."""
         self.model: dict[str, Known] = {URLS[0]: Known(0)}
         self.spider = self.begin()
         name = f"walk{result_of(self.spider.store.claim('one')).run}"
@@ -71,33 +73,44 @@ class Walk:
         self.set = 0
         return Spider(self.database, rules=FrontierRules(window=3, failures_max=3))
 
-    def commit(self, page: ReadPage) -> None:
+    def commit(self, page: ReadPage, links: list[FoundUrl]) -> None:
+        """
+        :param links: all of them.
+        """
         try:
-            result_of(self.spider.store.commit(FrontierBatch([page]), self.now))
+            said = result_of(self.spider.store.commit(FrontierBatch([page]), self.now))
         except StoreUnavailable:
-            result_of(self.spider.store.commit(FrontierBatch([page]), self.now))
+            said = result_of(self.spider.store.commit(FrontierBatch([page]), self.now))
+        self.settled.update(said.get(self.crawl, {}))
         known = self.model.get(page.url.furl)
         if known is None:
             known = self.model[page.url.furl] = Known(0)
         if page.change <= known.change:
             return
         known.state, known.change, known.md5, known.failures = UrlState.CACHED, page.change, page.md5, 0
-        for link in page.links:
+        for link in links:
             if link.furl == page.url.furl:
                 continue
             other = self.model.setdefault(link.furl, Known(known.depth + 1))
             other.depth = min(other.depth, known.depth + 1)
 
-    def read(self, number: int, links: list[int]) -> None:
+    def read(self, number: int, targets: list[int], farther: int) -> None:
+        """
+        :param farther: so much farther away the page was when it was chosen.
+        """
         self.change += 1
-        page = found(URLS[number])
-        md5 = f"{self.change % 3:032x}"
-        self.pages.append(ReadPage(self.crawl, page, self.change, md5, [found(URLS[link]) for link in links]))
-        self.commit(self.pages[-1])
+        page, links = found(URLS[number]), [found(URLS[target]) for target in targets]
+        known = self.model.get(page.furl)
+        depth = 1 if known is None else known.depth + 1 + farther
+        rest = [link for link in links if self.settled.get(link.key, NEVER) > depth]
+        settled = {link.key for link in links} - {link.key for link in rest}
+        read = ReadPage(self.crawl, page, self.change, f"{self.change % 3:032x}", rest, settled, depth)
+        self.pages.append((read, links))
+        self.commit(read, links)
 
     def again(self, number: int) -> None:
         if self.pages:
-            self.commit(self.pages[number % len(self.pages)])
+            self.commit(*self.pages[number % len(self.pages)])
 
     def unheard(self, how: str) -> None:
         setattr(self.database, how, 1)

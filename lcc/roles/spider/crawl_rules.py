@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from lcc.domain.spider.keys import found_url, host_of_root
@@ -16,10 +16,12 @@ from lcc.spider.names import UrlNames
 
 SCOPE = "scope"
 """The filter of what lies outside of a crawl."""
-_SEEN_MAX = 20_000
+_SEEN_MAX = 10_000
 """Links that are remembered with their verdict: pages of a site have many in common."""
 _KNOWN_MAX = 50_000
 """Keys of URLs that the frontier has."""
+_SETTLED_MAX = 100_000
+"""Links that only count, a URL once for each depth."""
 
 
 class Named(NamedTuple):
@@ -46,7 +48,10 @@ class CrawlRules:
         self._names = names
         self._filters = filters
         self._seen: OrderedDict[tuple[str, int, bool], Named] = OrderedDict()
-        self._known: OrderedDict[bytes, None] = OrderedDict()
+        self._known: OrderedDict[bytes, int | None] = OrderedDict()
+        """Each with the depth from which on links to it change nothing of it, as far as it is known."""
+        self._settled: dict[int, dict[str, bytes]] = {}
+        self._settled_count = 0
 
     @property
     def follows(self) -> bool:
@@ -93,11 +98,31 @@ class CrawlRules:
         """Whether the frontier has a URL, as far as it was noted lately."""
         return key in self._known
 
-    def note_known(self, key: bytes) -> None:
-        """The frontier has this URL, or gets it with the batch at hand."""
-        self._known[key] = None
+    def note_known(self, key: bytes, settled_depth: int | None = None) -> None:
+        """The frontier has this URL, or gets it with the batch at hand.
+
+        :param settled_depth: as :meth:`lcc.model.crawls.UrlRow.settled_depth`, of a row that is committed.
+        """
+        self._known[key] = settled_depth
         if len(self._known) > _KNOWN_MAX:
             self._known.popitem(last=False)
+
+    def settled(self, depth: int) -> Mapping[str, bytes]:
+        """URLs, with their keys, to which a link of this depth only counts: it passes the filters (unless it is
+        ``nofollow``), and changes nothing of the frontier."""
+        return self._settled.setdefault(depth, {})
+
+    def settles(self, url: str, depth: int, key: bytes) -> bool:
+        """Whether that is so of a link that passes the filters; then it is noted."""
+        from_depth = self._known.get(key)
+        if from_depth is None or depth < from_depth:
+            return False
+        if self._settled_count >= _SETTLED_MAX:
+            self._settled.clear()
+            self._settled_count = 0
+        self._settled.setdefault(depth, {})[url] = key
+        self._settled_count += 1
+        return True
 
     def host_facts(self, root: str, robots: SiteRobots) -> HostFacts:
         """What the filters are told of a host.

@@ -257,9 +257,10 @@ class Follower:
             now = int(self._now())
             if chosen.gone:
                 await self._frontier.answer(chosen.gone, [], now)
+            settled: Mapping[int, Mapping[bytes, int]] = {}
             if batch.pages or chosen.pages or tokens or places:
-                await self._frontier.commit(batch, now)
-            self._reading.note_read(chosen)
+                settled = await self._frontier.commit(batch, now)
+            self._reading.note_read(chosen, settled)
         except BaseException:
             self._keeper.begin_again()
             raise

@@ -109,11 +109,16 @@ class Reading:
                 chosen.crawls.append((rules, mine))
         return chosen
 
-    def note_read(self, chosen: Chosen) -> None:
-        """Pages are committed."""
+    def note_read(self, chosen: Chosen, settled: Mapping[int, Mapping[bytes, int]]) -> None:
+        """Pages are committed.
+
+        :param settled: as :meth:`lcc.interfaces.IFrontier.commit` says.
+        """
         for rules, mine in chosen.crawls:
             for each in mine:
                 self._read[rules.crawl.id, each.url.key] = chosen.pages[each.at].row.change
+            for key, depth in settled.get(rules.crawl.id, {}).items():
+                rules.note_known(key, depth)
         while len(self._read) > _READ_MAX:
             self._read.popitem(last=False)
 
@@ -190,28 +195,42 @@ class Reading:
             if content is not None:
                 copies[content] += 1
                 sums.traps[content] += 1
-        judge = await self._judge(rules, [each for found in candidates for each in found], sums)
+        judge = await self._judge(rules, [each for found, _ in candidates for each in found], sums)
         read = []
-        for (each, page, _), found in zip(mine, candidates, strict=True):
+        for (each, page, _), (found, settled) in zip(mine, candidates, strict=True):
             passed = {named.found.key: named.found for named, candidate in found if judge(named, candidate)}
-            self._counters.followed += len(passed)
-            read.append(ReadPage(crawl, each.url, page.row.change, page.row.md5, list(passed.values())))
+            settled.difference_update(passed)
+            self._counters.followed += len(passed) + len(settled)
+            change, md5 = page.row.change, page.row.md5
+            read.append(ReadPage(crawl, each.url, change, md5, list(passed.values()), settled, each.depth + 1))
         return read
 
     def _candidates(
         self, rules: CrawlRules, page: str, depth: int, links: PageLinks, copies: int, sums: _Sums
-    ) -> list[tuple[Named, Candidate]]:
-        """The links of a page that pass the filters that need no facts."""
+    ) -> tuple[list[tuple[Named, Candidate]], set[bytes]]:
+        """The links of a page that pass the filters that need no facts; and the keys of those that only count."""
         found = []
+        settled: set[bytes] = set()
+        settled_before = rules.settled(depth)
+        visited = 0
         self._counters.links += len(links.links)
         for link in links.links:
             nofollow = links.nofollow or link.nofollow
-            named = rules.link(link.url, depth, nofollow=nofollow)
-            if named.dropped:
-                self._drop(rules, named.dropped, sums)
-            else:
-                found.append((named, Candidate(named.names, depth, page, nofollow, copies)))
-        return found
+            key = None if nofollow else settled_before.get(link.url)
+            if key is None:
+                named = rules.link(link.url, depth, nofollow=nofollow)
+                if named.dropped:
+                    self._drop(rules, named.dropped, sums)
+                    continue
+                key = named.found.key
+                if nofollow or not rules.settles(link.url, depth, key):
+                    found.append((named, Candidate(named.names, depth, page, nofollow, copies)))
+                    continue
+            settled.add(key)
+            visited += 1
+        if visited:
+            self._drop(rules, VISITED, sums, visited)
+        return found, settled
 
     async def _judge(
         self, rules: CrawlRules, candidates: Sequence[tuple[Named, Candidate]], sums: _Sums
@@ -221,8 +240,8 @@ class Reading:
         What is known already passes: it counts as one more link to it."""
         crawl = rules.crawl.id
         unsure = {named.found.key for named, _ in candidates if not rules.is_known(named.found.key)}
-        for key in await self._known(rules, unsure):
-            rules.note_known(key)
+        for key, row in (await self._known(rules, unsure)).items():
+            rules.note_known(key, row.settled_depth(rules.crawl.settings.order))
         new = {named.found.key: named for named, _ in candidates if not rules.is_known(named.found.key)}
         trap_keys_of = {key: [each.key for each in trap_keys(named.names.curl)] for key, named in new.items()}
         asked = {Trap(crawl, named.found.root, each) for key, named in new.items() for each in trap_keys_of[key]}
@@ -250,9 +269,9 @@ class Reading:
 
         return judge
 
-    def _drop(self, rules: CrawlRules, name: str, sums: _Sums) -> None:
-        self._counters.dropped[name] += 1
-        sums.dropped[rules.crawl.id, name] += 1
+    def _drop(self, rules: CrawlRules, name: str, sums: _Sums, number: int = 1) -> None:
+        self._counters.dropped[name] += number
+        sums.dropped[rules.crawl.id, name] += number
 
     async def _known(self, rules: CrawlRules, keys: Collection[bytes]) -> dict[bytes, KnownUrl]:
         return await self._frontier.known(rules.crawl.id, keys) if keys else {}

@@ -1,13 +1,14 @@
 """What spiders have read: pages with their links become rows of the frontier, in one transaction.
 
-Links to what is known cost a look at its row; it is written only where its place in the order changes.  A page is
-committed once for each of its changes: so a batch may overlap with what was committed before.
+Links to what is known cost a look at its row; it is written only where its place in the order changes.  Where whoever
+commits remembers that it does not, they cost nothing.  A page is committed once for each of its changes: so a batch
+may overlap with what was committed before.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from lcc.model.crawls import (
     Crawl,
@@ -32,17 +33,18 @@ _LINKED = ("urlrank", "depth", "inlinks", "cash")
 _ROWS = f"SELECT {', '.join(URLS.columns)} FROM spurl WHERE crawl = ? AND urlkey IN ({{in}})"
 
 
-def commit_batch(write: FrontierWrite, batch: FrontierBatch) -> None:
+def commit_batch(write: FrontierWrite, batch: FrontierBatch) -> Mapping[int, Mapping[bytes, int]]:
     """As :meth:`lcc.interfaces.IFrontier.commit`."""
+    settled: dict[int, dict[bytes, int]] = {}
     if write.done:
-        return
+        return settled
     by_crawl: defaultdict[int, list[ReadPage]] = defaultdict(list)
     for page in batch.pages:
         by_crawl[page.crawl].append(page)
     for number, pages in sorted(by_crawl.items()):
         crawl = write.crawls.get(number)
         if crawl is not None and crawl.state is not CrawlState.REMOVING:
-            _Pages(write, crawl).commit(pages)
+            settled[number] = _Pages(write, crawl).commit(pages)
     for redirect in batch.redirects:
         crawl = write.crawls.get(redirect.crawl)
         if crawl is not None and crawl.state is not CrawlState.REMOVING:
@@ -58,6 +60,7 @@ def commit_batch(write: FrontierWrite, batch: FrontierBatch) -> None:
         sql = "UPDATE spclaim SET token = ? WHERE bucket = ? AND run = ?"
         write.txn.execute(sql, [token, bucket, write.run])
     save_places(write, batch.places, batch.stores)
+    return settled
 
 
 def add_starts(write: FrontierWrite, crawl: Crawl, starts: Sequence[FoundUrl]) -> None:
@@ -109,12 +112,19 @@ class _Pages:
 
     # The two ways in.
 
-    def commit(self, pages: Sequence[ReadPage]) -> None:
-        """Pages that were read."""
+    def commit(self, pages: Sequence[ReadPage]) -> dict[bytes, int]:
+        """Pages that were read.
+
+        :returns: by key, :meth:`~lcc.model.crawls.UrlRow.settled_depth` of rows that were looked at.
+        """
         self._load([*(page.url for page in pages), *(link for page in pages for link in page.links)])
         for page in pages:
             self._page(page)
         self._save()
+        # Another spider may have made a row just now, where hosts are synonyms: then that one stays.
+        unsure = {row.key for row in self._new} if self._crawl.settings.host_resolver else ()
+        rows = [row for key, row in self._rows.items() if row is not None and key not in unsure]
+        return {row.key: depth for row in rows if (depth := row.settled_depth(self._order)) is not None}
 
     def start(self, starts: Sequence[FoundUrl]) -> None:
         """URLs that nothing links to."""
@@ -154,10 +164,19 @@ class _Pages:
                 self._hosts[root] = host
         self._read({url.key for url in urls})
         # Where hosts are synonyms, some of these are fetched from another host than this spelling would be.
-        strange = {(row.crawl, row.host) for row in self._rows.values() if row and row.host not in keys.values()}
-        if strange:
-            self._write.load_hosts(strange)
-            self._read({row.key for row in self._rows.values() if row and (row.crawl, row.host) in strange})
+        self._lock_hosts([row for row in self._rows.values() if row and row.host not in keys.values()])
+
+    def _load_settled(self, keys: Iterable[bytes]) -> None:
+        """Look at rows after all."""
+        new = {key for key in keys if key not in self._rows}
+        self._read(new)
+        self._lock_hosts([row for key in new if (row := self._rows.get(key)) is not None])
+
+    def _lock_hosts(self, rows: Sequence[UrlRow]) -> None:
+        """Lock the hosts of rows that were read before, and read them again."""
+        if rows:
+            self._write.load_hosts({(row.crawl, row.host) for row in rows})
+            self._read({row.key for row in rows})
 
     def _read(self, keys: Collection[bytes]) -> None:
         for row in self._write.txn.query_in(_ROWS, sorted(keys), [self._crawl.id]):
@@ -190,17 +209,23 @@ class _Pages:
         row.change, row.md5, row.checked_time, row.code, row.failures = page.change, md5, now, 0, 0
         self._visited.append(row)
         write.count(self._crawl.id, "pages", 1)
-        self._links(row, page.links, first, seconds)
+        self._links(row, page, first, seconds)
 
-    def _links(self, page: UrlRow, links: Sequence[FoundUrl], first: bool, seconds: int) -> None:
+    def _links(self, page: UrlRow, read: ReadPage, first: bool, seconds: int) -> None:
         """
         :param first: the page was never read before.
         :param seconds: since it was known last.
         """
         rows, depth, opic = self._rows, page.depth + 1, self._order is UrlOrder.OPIC
         heirs: list[UrlRow] = []
-        seen = {page.key}
-        for link in links:
+        seen = {page.key, *read.settled}
+        if depth < read.depth and read.settled:
+            self._load_settled(read.settled)
+            for key in read.settled:
+                known = rows.get(key)
+                if known is not None and depth < known.depth:
+                    self._closer(known, depth)
+        for link in read.links:
             key = link.key
             if key in seen:
                 continue

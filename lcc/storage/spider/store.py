@@ -14,7 +14,7 @@ and the caller repeats the call; once another spider has taken over, it fails wi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -159,7 +159,7 @@ class FrontierStore:
 
         return self._database.interact(counts)
 
-    def commit(self, batch: FrontierBatch, now: int) -> Deferred[None]:
+    def commit(self, batch: FrontierBatch, now: int) -> Deferred[Mapping[int, Mapping[bytes, int]]]:
         """As :meth:`lcc.interfaces.IFrontier.commit`."""
         return self._write(now, commit_batch, batch)
 
