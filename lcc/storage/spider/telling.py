@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lcc.interfaces import IFrontierRules
 from lcc.model.crawls import (
@@ -29,7 +29,17 @@ V = TypeVar("V")
 
 VISITED = (UrlState.CACHED, UrlState.FAILED, UrlState.GONE, UrlState.REFUSED)
 _FIRST = "WHERE crawl = ? AND hostkey = ? AND state = ? AND urlrank <= ? ORDER BY urlrank LIMIT ?"
-_TELLABLE = ("state", "urlrank", "told_set")
+
+
+class _Next(NamedTuple):
+    """What is read of a URL that may be told: less than a row, since there are many."""
+
+    key: bytes
+    path: str
+    state: int
+    rank: int
+    change: int
+    told_set: int
 
 
 # Which hosts.
@@ -87,15 +97,13 @@ def _first(
 def told_urls(txn: Txn, rules: IFrontierRules, host: HostRef, before: int, limit: int) -> list[ToldUrl]:
     """As :meth:`lcc.interfaces.IFrontier.told_urls`."""
     values = [host.crawl, rules.host_key(host.root), UrlState.TOLD.value, before - 1, limit]
-    return [_told(url_row(row), False) for row in txn.query(_next_sql(txn), values)]
+    found = [_Next._make(row) for row in txn.query(_next_sql(txn), values)]
+    return [ToldUrl(url.key, url.path, False, url.told_set, url.rank) for url in found]
 
 
 def _next_sql(txn: Txn) -> str:
-    return f"{URLS.select} {txn.by_index('spurl_next')} {_FIRST}"
-
-
-def _told(url: UrlRow, recheck: bool) -> ToldUrl:
-    return ToldUrl(url.key, url.path, recheck, url.told_set, url.rank)
+    columns = "urlkey, path, state, urlrank, change_number, told_set"
+    return f"SELECT {columns} FROM spurl {txn.by_index('spurl_next')} {_FIRST}"
 
 
 # Telling.
@@ -142,13 +150,13 @@ def tell(write: FrontierWrite, refs: Sequence[HostRef]) -> list[Telling]:
 
 
 def _tell(write: FrontierWrite, host: HostRow) -> list[Telling]:
-    now, window = write.now, write.rules.window
-    waiting = _next(write, host, [UrlState.WAITING], NEVER, window)
-    if len(waiting) < min(host.waiting, window):
+    now, room = write.now, max(0, write.rules.window - host.told)
+    waiting = _next(write, host, [UrlState.WAITING], NEVER, room)
+    if len(waiting) < min(host.waiting, room):
         _recount(write, host)
     due = []
     if host.due_time is not None and host.due_time <= now:
-        due = sorted(_next(write, host, VISITED, now, window), key=lambda url: url.rank)
+        due = sorted(_next(write, host, VISITED, now, room), key=lambda url: url.rank)
     first, again = write.rules.turn(host.told, len(waiting), len(due))
     urls = [*waiting[:first], *due[:again]]
     # It is tried again: what failed so far counts no longer as one that is parked.
@@ -157,23 +165,23 @@ def _tell(write: FrontierWrite, host: HostRow) -> list[Telling]:
         write.moved(host, url.state, UrlState.TOLD, url.change == 0)
     if urls:
         write.sets += 1
-    # Nothing is looked at again that the cache has no longer: that is fetched as what is new.
-    there = {url.key for url in urls if url.change and url.state in (UrlState.CACHED, UrlState.FAILED)}
-    for url in urls:
-        url.state, url.rank, url.told_set = UrlState.TOLD, now, write.sets
-    URLS.upsert(write.txn, [url_values(url) for url in sorted(urls, key=lambda url: url.key)], _TELLABLE)
+    sql = "UPDATE spurl SET state = ?, urlrank = ?, told_set = ? WHERE crawl = ? AND urlkey IN ({in})"
+    values = [UrlState.TOLD.value, now, write.sets, host.crawl]
+    write.txn.execute_in(sql, sorted(url.key for url in urls), values)
     if due:
         host.due_time = first_due(write, host)
     if not urls:
         return []
-    told = tuple(_told(url, url.key in there) for url in urls)
+    # Nothing is looked at again that the cache has no longer: that is fetched as what is new.
+    there = (UrlState.CACHED, UrlState.FAILED)
+    told = tuple(ToldUrl(url.key, url.path, url.change > 0 and url.state in there, write.sets, now) for url in urls)
     return [Telling(write.sets, host.crawl, host.root, host.pid, told)]
 
 
-def _next(write: FrontierWrite, host: HostRow, states: Iterable[UrlState], upto: int, limit: int) -> list[UrlRow]:
-    """The first rows of a host in these states."""
+def _next(write: FrontierWrite, host: HostRow, states: Iterable[UrlState], upto: int, limit: int) -> list[_Next]:
+    """The first URLs of a host in these states."""
     each = [(host.crawl, host.key, state.value, upto, limit) for state in states]
-    return [url_row(row) for row in write.txn.query_each(_next_sql(write.txn), each)]
+    return [_Next._make(row) for row in write.txn.query_each(_next_sql(write.txn), each)]
 
 
 def first_due(write: FrontierWrite, host: HostRow) -> int | None:
