@@ -77,7 +77,7 @@ class ExtractionLimits(NamedTuple):
 
     :ivar links: of a page; further ones are left out, and the page is ``truncated``.
     :ivar document_bytes: of a page; what is behind them is not read.
-    :ivar text_chars: of a link's text.
+    :ivar text_chars: of a link's text; 0: it is not wanted.
     :ivar page_chars: of the page's own text; 0: it is not wanted.
     :ivar page_seconds: of the clock, for a page; then its worker is killed.
     :ivar memory_bytes: of a worker's address space.

@@ -38,6 +38,8 @@ from lcc.transport.wires import endpoint
 
 TEXT_CHARS = 1_000_000
 """Of a page's text, where a store keeps that."""
+LINK_CHARS = 200
+"""Of a link's text, where there are stores."""
 WORKERS_MAX = 4
 """Processes that extract links, unless the configuration says how many."""
 
@@ -180,6 +182,7 @@ def build(config: Config, environment: Environment) -> RoleService:
     limits = ExtractionLimits(
         links=settings.links_max,
         document_bytes=settings.page_bytes,
+        text_chars=LINK_CHARS if stores else 0,
         page_seconds=settings.page_seconds,
         memory_bytes=settings.worker_memory_bytes,
         page_chars=TEXT_CHARS if any(store.wants_text for store in stores) else 0,

@@ -34,6 +34,8 @@ _PIPE_BYTES = 1 << 20
 _HELD_SECONDS = 0.05
 _HELD_BYTES = 1 << 16
 """Answers are held back until there are as many, or the first of them is so old."""
+_YOUNG_OBJECTS = 10_000
+"""Made between looks for garbage: a page makes hundreds, and hardly any of them is garbage then."""
 
 
 class OutOfMemory(Exception):
@@ -121,6 +123,7 @@ def main(settings: str) -> None:
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS)
     _write(worker.greeting())
     answers = _Answers()
     while True:

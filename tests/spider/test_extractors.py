@@ -75,6 +75,38 @@ def test_each_element_that_names_a_document() -> None:
     )
 
 
+def test_texts_are_left_out_where_nobody_wants_them() -> None:
+    page = "<a href=one>one <img src=i alt=picture></a><a href=two title=two>2</a><img srcset='s 1x' alt=set>"
+    assert [link.text for link in extracted(page).links] == ["picture", "one picture", "2", "set"]
+    without = extracted(page, text_chars=0)
+    assert sorted(urls(without)) == sorted(urls(extracted(page)))
+    assert not any(link.text for link in without.links)
+
+
+def test_a_document_is_read_as_if_there_were_none_before_it() -> None:
+    extractor = html.HtmlExtractor()
+    limits = ExtractionLimits(links=2)
+
+    def read(content: bytes) -> list[tuple[str, str]]:
+        extraction = Extraction({"text/html": extractor}, limits)
+        found = extraction.links(Document(URL, "text/html", "", (), content))
+        return [(link.url.removeprefix("http://h.example"), link.text) for link in found.links]
+
+    good = b"<base href=/r/><a href=x>x</a>"
+    for before in (
+        b"",
+        b"  ",
+        b"\0",
+        b"<a href=y>not ended",
+        b"<a href=1><a href=2><a href=3>",
+        b"<!--",
+        b"<a href='",
+    ):
+        read(before)
+        assert read(good) == [("/r/x", "x")], before
+        assert read(b"<p>text</p>") == []
+
+
 def test_frames() -> None:
     found = extracted("<html><frameset><frame src=left title=menu><frame src=right></frameset></html>")
     assert found.links == (

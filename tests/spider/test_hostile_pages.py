@@ -12,11 +12,13 @@ from lcc.domain.urls import normalise
 from lcc.model.links import ExtractionLimits, PageLinks
 from lcc.spider.extractors.extraction import Extraction
 from lcc.spider.extractors.found import Document
+from lcc.spider.extractors.html import HtmlExtractor
 from lcc.spider.extractors.registry import extractors_by_type
 
 MEGABYTE = 1 << 20
 LINK = b"<a href=/found>text</a>"
 EXTRACTION = Extraction(extractors_by_type(), ExtractionLimits())
+WITHOUT_TEXTS = Extraction(extractors_by_type(), ExtractionLimits(text_chars=0))
 
 
 def extracted(content: bytes, mimetype: str = "text/html", charset: str = "", **limits: int) -> PageLinks:
@@ -113,6 +115,16 @@ PIECES = [
 CHARSETS = ["", "utf-8", "utf-16", "koi8-r", "x"]
 
 
+def check_parsers(document: Document, found: PageLinks) -> None:
+    """A parser that has read nothing before finds the same; one that reads no texts finds the same links."""
+    fresh = dict.fromkeys(HtmlExtractor.mimetypes, HtmlExtractor())
+    assert Extraction({**extractors_by_type(), **fresh}, ExtractionLimits()).links(document) == found
+    bare = WITHOUT_TEXTS.links(document)
+    assert {link[0::3]: link.nofollow for link in bare.links} == {link[0::3]: link.nofollow for link in found.links}
+    assert bare._replace(links=()) == found._replace(links=())
+    assert not any(link.text for link in bare.links)
+
+
 @given(st.lists(st.sampled_from(PIECES), max_size=25), st.sampled_from(CHARSETS), st.data())
 def test_no_document_breaks_an_extractor(pieces: list[str], charset: str, data: st.DataObject) -> None:
     """Faults are told, and what is found is normal, whatever the document, its type, its charset and its header."""
@@ -120,7 +132,9 @@ def test_no_document_breaks_an_extractor(pieces: list[str], charset: str, data: 
     content = "".join(pieces).encode("utf-8", "surrogatepass")
     mimetype = data.draw(st.sampled_from(types))
     headers = [("Link", "".join(data.draw(st.lists(st.sampled_from([*'<>;=," \\', "rel", "x"]), max_size=20))))]
-    found = EXTRACTION.links(Document("http://h.example/a", mimetype, charset, headers, content))
+    document = Document("http://h.example/a", mimetype, charset, headers, content)
+    found = EXTRACTION.links(document)
+    check_parsers(document, found)
     assert not [fault for fault in found.faults if "extractor" in fault], found.faults
     for link in found.links:
         assert normalise(link.url) == link.url
@@ -130,6 +144,8 @@ def test_no_document_breaks_an_extractor(pieces: list[str], charset: str, data: 
 
 @given(st.binary(max_size=300), st.sampled_from(["text/html", "text/xml", "text/uri-list", "application/x-gzip"]))
 def test_no_bytes_break_an_extractor(content: bytes, mimetype: str) -> None:
-    found = EXTRACTION.links(Document("http://h.example/a", mimetype, "", (), content))
+    document = Document("http://h.example/a", mimetype, "", (), content)
+    found = EXTRACTION.links(document)
+    check_parsers(document, found)
     assert not [fault for fault in found.faults if "extractor" in fault], found.faults
     json.dumps(found)

@@ -74,7 +74,8 @@ class Found:
             self._too_long += 1
             return
         if text:
-            text = " ".join(text[: 4 * self.limits.text_chars].split())[: self.limits.text_chars]
+            chars = self.limits.text_chars
+            text = " ".join(text[: 4 * chars].split())[:chars] if chars else ""
         if rel:
             rel = " ".join(rel[:REL_CHARS_MAX].lower().split())
         self._links.append((reference, text, rel, element))

@@ -39,11 +39,36 @@ class HtmlExtractor:
     name = "html"
     mimetypes = ("text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml")
 
+    def __init__(self) -> None:
+        self._parsers: dict[bool, _Parser] = {}
+        """For links with texts, and without."""
+
     def extract(self, content: bytes, found: Found) -> None:
         """As :meth:`lcc.interfaces.ILinkExtractor.extract`."""
         text, found.encoding = in_utf8(content, found.document.charset)
-        target = _Target(found)
-        parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True)
+        with_texts = found.limits.text_chars > 0
+        # What raises, or does not come to its end, leaves a parser behind that nobody uses again.
+        parser = self._parsers.pop(with_texts, None) or _Parser(with_texts)
+        if parser.read(text, found):
+            self._parsers[with_texts] = parser
+
+
+class _Parser:
+    """lxml's parser, for one document after the other: to make one takes as long as some of a page's links."""
+
+    def __init__(self, with_texts: bool) -> None:
+        self._target = _TargetWithTexts() if with_texts else _Target()
+        target: Any = self._target  # lxml's stubs want every method
+        self._parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True)
+
+    def read(self, text: bytes, found: Found) -> bool:
+        """Read a document; whether the next one may be read, too.
+
+        :param text: in UTF-8.
+        """
+        target, parser = self._target, self._parser
+        target.begin(found)
+        ended = False
         try:
             if len(text) <= PIECE_BYTES:
                 parser.feed(text)
@@ -52,11 +77,13 @@ class HtmlExtractor:
                     parser.feed(text[start : start + PIECE_BYTES])
             if text and not text.isspace():
                 parser.close()
+                ended = True
         except etree.XMLSyntaxError as error:
             if getattr(error, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY:
                 raise MemoryError from None
             # Nothing in it; or it ends where lxml gives up: what was read is kept.
-        target.end("a")
+        target.finish()
+        return ended
 
 
 def in_utf8(content: bytes, charset: str) -> tuple[bytes, str]:
@@ -112,50 +139,28 @@ def _codec(name: str) -> str:
 
 
 class _Target:
-    """Hands links to ``found``.
+    """Hands links to ``found``, without texts: lxml tells only what it has methods for."""
 
-    The text of an ``<a>`` is collected until it ends, another begins, or there is enough of it.
-    """
-
-    def __init__(self, found: Found) -> None:
+    def begin(self, found: Found) -> None:
+        """Another document."""
         self._found = found
         self._link = found.link
-        self._enough = 4 * found.limits.text_chars
-        self._href: str | None = None
-        self._rel = self._title = ""
-        self._text: list[str] = []
-        self._chars = 0
+
+    def finish(self) -> None:
+        """That was all of it."""
 
     def start(self, tag: Any, attrib: Attributes) -> None:
-        handler = _HANDLERS.get(tag)
+        handler = self._HANDLERS.get(tag)
         if handler is not None:
             handler(self, attrib)
-
-    def end(self, tag: Any) -> None:
-        if tag == "a" and self._href is not None:
-            href, self._href = self._href, None
-            self._link(href, "".join(self._text) or self._title, self._rel)
-
-    def data(self, data: Any) -> None:
-        if self._href is not None and self._chars < self._enough:
-            self._chars += len(data)
-            self._text.append(data[: self._enough])
-
-    def comment(self, text: Any) -> None:
-        """No links in comments."""
 
     def close(self) -> None:
         return None
 
     def _a(self, attrib: Attributes) -> None:
-        if self._href is not None:
-            self.end("a")
-        self._href = attrib.get("href")
-        if self._href is not None:
-            self._rel = attrib.get("rel") or ""
-            self._title = attrib.get("title") or ""
-            self._text = []
-            self._chars = 0
+        href = attrib.get("href")
+        if href is not None:
+            self._link(href, "", attrib.get("rel") or "")
 
     def _area(self, attrib: Attributes) -> None:
         self._named("area", attrib.get("href"), attrib, "alt")
@@ -172,9 +177,6 @@ class _Target:
             self._named("link", attrib.get("href"), attrib, "title")
 
     def _img(self, attrib: Attributes) -> None:
-        alt = attrib.get("alt")
-        if alt and self._href is not None:
-            self.data(f" {alt} ")
         self._named("img", attrib.get("src"), attrib, "alt")
         self._set_of("img", attrib)
 
@@ -207,18 +209,61 @@ class _Target:
             for reference in image_candidates(candidates):
                 self._link(reference, text, "", element)
 
+    _HANDLERS: Mapping[str, Callable[[Any, Attributes], None]] = {
+        "a": _a,
+        "area": _area,
+        "base": _base,
+        "frame": _frame,
+        "iframe": _iframe,
+        "img": _img,
+        "link": _of_head,
+        "meta": _meta,
+        "source": _source,
+    }
 
-_HANDLERS: dict[str, Callable[[_Target, Attributes], None]] = {
-    "a": _Target._a,
-    "area": _Target._area,
-    "base": _Target._base,
-    "frame": _Target._frame,
-    "iframe": _Target._iframe,
-    "img": _Target._img,
-    "link": _Target._of_head,
-    "meta": _Target._meta,
-    "source": _Target._source,
-}
+
+class _TargetWithTexts(_Target):
+    """The text of an ``<a>`` is collected until it ends, another begins, or there is enough of it."""
+
+    def begin(self, found: Found) -> None:
+        super().begin(found)
+        self._enough = 4 * found.limits.text_chars
+        self._href: str | None = None
+        self._rel = self._title = ""
+        self._text: list[str] = []
+        self._chars = 0
+
+    def finish(self) -> None:
+        self.end("a")
+
+    def end(self, tag: Any) -> None:
+        if tag == "a" and self._href is not None:
+            href, self._href = self._href, None
+            self._link(href, "".join(self._text) or self._title, self._rel)
+
+    def data(self, data: Any) -> None:
+        if self._href is not None and self._chars < self._enough:
+            self._chars += len(data)
+            self._text.append(data[: self._enough])
+
+    def _a(self, attrib: Attributes) -> None:
+        if self._href is not None:
+            self.end("a")
+        self._href = attrib.get("href")
+        if self._href is not None:
+            self._rel = attrib.get("rel") or ""
+            self._title = attrib.get("title") or ""
+            self._text = []
+            self._chars = 0
+
+    def _img(self, attrib: Attributes) -> None:
+        alt = attrib.get("alt")
+        if alt and self._href is not None:
+            self.data(f" {alt} ")
+        super()._img(attrib)
+
+    _HANDLERS = {**_Target._HANDLERS, "a": _a, "img": _img}
+
 
 _CANDIDATE = re.compile(r"[\s,]*([^\s,]\S*)[^,]*")
 
