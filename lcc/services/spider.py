@@ -173,7 +173,7 @@ def build(config: Config, environment: Environment) -> RoleService:
     settings, reactor = config.spider, environment.reactor
     place = place_of(config, SPIDER)
     database = environment.database(
-        place.url, place.home, reactor, config.database, random=environment.chance, series=place.series
+        place.url, place.home, reactor, config.database, random=environment.chance, series=place.series, lean=True
     )
     frontier = build_store(config, database)
     stores = stores_named(settings.stores)

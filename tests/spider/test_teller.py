@@ -30,7 +30,9 @@ class Frontier:
     """
 
     def __init__(self, hosts: int) -> None:
-        self.hosts = [ReadyHost(1, f"http://www{number}.example/", 7, number) for number in range(hosts)]
+        self.hosts = [
+            ReadyHost(1, f"http://www{number}.example/", 7, number, 0, number.to_bytes(8)) for number in range(hosts)
+        ]
         self.read = 0
         self.told: list[HostRef] = []
 

@@ -37,6 +37,31 @@ _TRY_LATER = code("try-later")
 _PROVIDER_GONE = code("provider-gone")
 
 
+class _Waiting:
+    """Hosts that are not looked at for a while.  There may be very many: only their keys are kept."""
+
+    def __init__(self) -> None:
+        self._until: dict[int, dict[bytes, float]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._until.values()))
+
+    def __contains__(self, host: ReadyHost) -> bool:
+        return host.key in self._until.get(host.crawl, ())
+
+    def add(self, host: ReadyHost, until: float) -> None:
+        """It is not looked at until then."""
+        self._until.setdefault(host.crawl, {})[host.key] = until
+
+    def forget(self, now: float) -> None:
+        """Those whose time is over are looked at again."""
+        for crawl, hosts in list(self._until.items()):
+            for key in [key for key, until in hosts.items() if until <= now]:
+                del hosts[key]
+            if not hosts:
+                del self._until[crawl]
+
+
 class Teller:
     """See :mod:`lcc.roles.spider.teller`.
 
@@ -69,8 +94,8 @@ class Teller:
         self._hosts_per_hour = hosts_per_hour
         self._cached = cached
         self._saying = saying
-        self._waiting: dict[HostRef, float] = {}
-        """Hosts without a provider, or whose robots.txt is not known: until when they are not looked at."""
+        self._waiting = _Waiting()
+        """Hosts without a provider, or whose robots.txt is not known."""
         self._rests_until = 0.0
         self._removed: set[HostRef] = set()
         """Hosts whose provider was removed."""
@@ -97,14 +122,14 @@ class Teller:
         now = self._clock.seconds()
         if now < self._rests_until:
             return
-        self._waiting = {host: until for host, until in self._waiting.items() if until > now}
+        self._waiting.forget(now)
         for rules in crawls:
             after: ReadyHost | None = None
             while self.has_room:
                 ready = await self._frontier.ready_hosts(
                     rules.crawl.id, buckets, int(self._now()), _HOSTS_AT_ONCE, after
                 )
-                hosts = [host for host in ready if _ref(host) not in self._waiting]
+                hosts = [host for host in ready if host not in self._waiting]
                 if hosts:
                     await self._tell(rules, hosts)
                 if len(ready) < _HOSTS_AT_ONCE:
@@ -121,7 +146,7 @@ class Teller:
             if _ref(host) in pids and self._sites.may_tell(host.root):
                 ready.append(_ref(host))
             else:
-                self._waiting[_ref(host)] = self._clock.seconds() + self._patience(host.root)
+                self._waiting.add(host, self._clock.seconds() + self._patience(host.root))
         if ready:
             told = await self._frontier.tell(ready, int(self._now()))
             cached = await self._cached(told) if told else set()
