@@ -36,6 +36,7 @@ SOURCE_NAMES = tuple(str(source.name).lower() for source in Source)
 _BY_NAME = dict(zip(SOURCE_NAMES, Source, strict=True))
 
 
+@lru_cache(maxsize=128)
 def parse_sources(text: str) -> Source:
     """The mask of source names with commas between them, as ``told,listed``.
 

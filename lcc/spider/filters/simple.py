@@ -98,10 +98,11 @@ class KnownPathsFilter:
         configured = [Scope(expression, anywhere=True) for expression in rules.known_paths]
 
         def judge(candidate: Candidate, facts: Facts) -> str | None:
-            if _KNOWN_PATHS(candidate.names.furl):
+            furl = candidate.names.furl
+            if ("=" in furl or furl.endswith("/robots.txt")) and _KNOWN_PATHS(furl):  # most have neither
                 return "a view of a folder, or another path that is known to be useless"
             for expression in configured:
-                if expression.contains(candidate.names.furl):
+                if expression.contains(furl):
                     return f"it matches {expression.expression[:80]!r}"
             return None
 
