@@ -14,6 +14,7 @@ from lcc.model.crawls import (
     CrawlStatus,
     HostRow,
     KnownUrl,
+    SpidersSeen,
     SpiderStatus,
     StoreTrouble,
     UrlState,
@@ -66,6 +67,20 @@ def spider_record(spider: SpiderStatus) -> dict[str, Any]:
         "seen_time": spider.seen_time or None,
         "trouble": spider.trouble,
     }
+
+
+def spiders_record(seen: SpidersSeen) -> dict[str, Any]:
+    """Spiders, stores and crawls for programs."""
+    crawls = [
+        {
+            **crawl_record(status),
+            "hosts": [host_record(host) for host in hosts],
+            "parked": [host_record(host) for host in parked],
+        }
+        for status, hosts, parked in seen.crawls
+    ]
+    found = [spider_record(each) for each in seen.spiders]
+    return {"spiders": found, "stores": [store_record(each) for each in seen.stores], "crawls": crawls}
 
 
 def spider_lines(running: Sequence[SpiderStatus], now: int, lease_seconds: float) -> list[tuple[str, str]]:

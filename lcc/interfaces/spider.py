@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         FrontierBatch,
         HostRef,
         KnownUrl,
+        ReadUrl,
         ReadyHost,
         SpiderClaim,
         SpiderOrder,
@@ -224,6 +225,11 @@ class IFrontier(Interface):
     def known(crawl: int, keys: Collection[bytes]) -> Deferred[dict[bytes, KnownUrl]]:
         """Those of these URLs that the frontier has."""
 
+    def read_urls(crawl: int, after: bytes, limit: int) -> Deferred[list[ReadUrl]]:
+        """URLs whose pages were read, those of other spiders too, in the order of their keys.
+
+        :param after: the last key that is known; empty: from the first."""
+
     def trap_counts(traps: Collection[Trap]) -> Deferred[dict[Trap, int]]:
         """Counts above 0."""
 
@@ -258,6 +264,9 @@ class IFrontier(Interface):
     def watched(watched_hosts: Sequence[tuple[HostRef, int]], now: int) -> Deferred[None]:
         """The providers of hosts.  One that had none counts for this hour."""
 
+    def forget_providers(crawl: int, buckets: Collection[int], now: int) -> Deferred[None]:
+        """The hosts of these buckets have no providers, unless the crawl completes one: they are asked for again."""
+
     def fail_host(host: HostRef, code: int, now: int) -> Deferred[None]:
         """No provider was given for a host: it is parked, and tried again then.
 
@@ -275,7 +284,7 @@ class IFrontier(Interface):
 
     def answer(answers: Sequence[UrlAnswer], asked: Sequence[HostRef], now: int) -> Deferred[None]:
         """What became of URLs that were told.  (What is cached and was not read yet is no answer: read it, and
-        :meth:`commit`.)
+        :meth:`commit`.)  A page that was read may go, or be lost: then it is told again.
 
         :param asked: hosts that need not be asked for again for a while."""
 

@@ -322,6 +322,19 @@ class ToldUrl(NamedTuple):
     told_time: int = 0
 
 
+class ReadUrl(NamedTuple):
+    """A URL that was read, as the frontier has it.
+
+    :ivar bucket: of its host.
+    :ivar pid: its host's provider; 0: not asked for yet.
+    """
+
+    key: bytes
+    bucket: int
+    pid: int
+    url: str
+
+
 class Telling(NamedTuple):
     """A set to be told to the UNS.
 
@@ -350,7 +363,7 @@ class Verdict(Enum):
 
 
 class UrlAnswer(NamedTuple):
-    """What became of a URL that was told.
+    """What became of a URL that was told; or, if it was read, of its page (``GONE``, ``LOST``).
 
     :ivar told_set: the set that told it; an answer to another one is ignored; 0: whichever.
     :ivar code: the error; 0: none.
@@ -474,3 +487,25 @@ class SpiderOrder(NamedTuple):
     kind: str
     crawl: str
     body: Mapping[str, Any]
+
+
+class CrawlHosts(NamedTuple):
+    """A crawl with some of its hosts.
+
+    :ivar hosts: those with the most known URLs; ``parked``: those that are left alone, the longest first.
+    """
+
+    status: CrawlStatus
+    hosts: tuple[HostRow, ...]
+    parked: tuple[HostRow, ...]
+
+
+class SpidersSeen(NamedTuple):
+    """All of the spiders that people see.
+
+    :ivar stores: that cannot write, or lack pages.
+    """
+
+    spiders: Sequence[SpiderStatus]
+    stores: Sequence[StoreTrouble]
+    crawls: Sequence[CrawlHosts]

@@ -34,6 +34,7 @@ class InlineWorker:
 
     :param clock: the reactor.
     :param doomed: whether a content ends it, instead of being looked at.
+    :param takes: gives the seconds that the next message takes it.
     """
 
     def __init__(
@@ -43,16 +44,21 @@ class InlineWorker:
         limits: ExtractionLimits,
         extractors: Sequence[str] = (),
         doomed: Callable[[bytes], bool] = lambda _: False,
+        takes: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._clock = clock
+        self._takes = takes
+        self._free_at = 0.0
         self._protocol = protocol
         self._worker = _Doomed(limits, extractors, doomed)
         self._alive = True
         clock.callLater(0, self._say, self._worker.greeting())
 
     def write(self, data: bytes) -> None:
-        """Answer this."""
-        self._clock.callLater(0, self._answer, data)
+        """Answer this, behind what came before."""
+        now = self._clock.seconds()
+        self._free_at = max(now, self._free_at) + self._takes()
+        self._clock.callLater(self._free_at - now, self._answer, data)
 
     def signalProcess(self, signal: str) -> None:
         """End, whatever the signal."""

@@ -101,6 +101,8 @@ def test_the_life_of_a_crawl(lcc: Lcc, monkeypatch: Any) -> None:
         lcc.admin("spider", "set", "docs", "--urls", "9", "--restrict-to", "http://", "--allow-private")
         assert lcc.rows("spider", "list")[0]["settings"]["allow_private"]
         assert lcc.rows("spider", "list")[0]["settings"]["urls_max"] == 9
+        lcc.admin("spider", "set", "docs", "--urls", "none", "--depth", "none")
+        assert not {"urls_max", "depth_max"} & lcc.rows("spider", "list")[0]["settings"].keys()
         assert lcc.admin("spider", "pause", "docs").stdout == "crawl docs is paused\n"
         assert lcc.rows("spider", "list")[0]["state"] == "paused"
         assert lcc.admin("spider", "run", "docs").stdout.startswith("1 of 4 URLs: 1 cached")
@@ -216,6 +218,7 @@ NONSENSE = [
     (["add", "a", "--start", SITE, "--restrict-to", "("], "the expression is not valid", 1),
     (["add", "a", "--start", SITE, "--restrict-to", "http://(w|ww)+$"], "repeats repetitions", 1),
     (["add", "a", "--start", SITE, "--restrict-to", "http://b/"], f"start {SITE}: scope: the expression", 1),
+    (["add", "a", "--start", SITE, "--depth", "-1"], "neither a whole number nor 'none'", 2),
     (["show", "none"], "there is no crawl 'none'", 1),
     (["pause", "none"], "there is no crawl 'none'", 1),
     (["why", "nonsense"], "does not begin with http://", 1),

@@ -36,6 +36,13 @@ def test_rules_that_take_too_long_allow_nothing() -> None:
     assert not is_allowed(f"{text}Disallow: /*x*y\n", RULES, "http://a/")
 
 
+def test_a_page_in_place_of_robots_txt_and_one_of_half_a_megabyte() -> None:
+    page = "<!DOCTYPE html>\n<html><title>Not found</title>\nDisallow: /\nCrawl-delay: 9\n</html>"
+    assert is_allowed(page, RULES, "http://a/x") and crawl_delay_seconds(page) == 0
+    huge = "User-agent: *\n" + "".join(f"Disallow: /{number}/\n" for number in range(30_000))
+    assert is_allowed(huge, RULES, "http://a/x") and not is_allowed(huge, RULES, "http://a/29999/x")
+
+
 def test_what_comes_in_place_of_rules() -> None:
     assert is_allowed("User-agent: *\nDisallow: /", ALL, "http://a/")
     assert not is_allowed("", NONE, "http://a/")

@@ -1,24 +1,39 @@
 """A crawl with real processes and nginx: what is cached is the closure of the links, what the link log has are all of
-them, and each page is fetched once.  :mod:`tests.reliability.crawls` has what is killed meanwhile."""
+them, and each page is fetched once; of endless pages few are.  :mod:`tests.reliability.crawls` has what is killed
+meanwhile."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
-from tests.support.processes.crawling import Crawling
-from tests.support.servers.linked_sites import SiteServer, generate
+import attrs
+
+from tests.support.processes.crawling import SPIDER_SETTINGS, Crawling
+from tests.support.servers.linked_sites import TRAPS, SiteServer, generate, is_trap
 from tests.support.waiting import wait_for
+
+SETTINGS = f"{SPIDER_SETTINGS}trap_segments = 10\ntrap_calendar = 10\ntrap_facets = 3\n"
+FETCHED_MAX = {"copies": 4, "deep": 10, "sessions": 3, "calendar": 12, "facets": 60, "redirects": 20}
+"""Of endless pages; a redirect is a fetch."""
 
 
 def test_a_crawl_from_its_start_to_the_closure(tmp_path: Path) -> None:
     server = SiteServer(tmp_path / "web", hosts=3)
-    world = Crawling(tmp_path, None, server, generate(1, server.roots, pages=20, links=6))
+    graph = generate(1, server.roots, pages=20, links=6)
+    linked = (*graph.links[graph.start], *((trap, True) for trap in server.traps))
+    graph = attrs.evolve(graph, links={**graph.links, graph.start: linked})
+    world = Crawling(tmp_path, None, server, graph, spider_settings=SETTINGS)
     try:
         world.add()
         world.system.start("all")
         wait_for("the crawl is done", world.is_done)
         assert not list(world.faults())
-        assert sorted(world.fetched()) == sorted(world.sites.closure())
+        fetched = world.fetched()
+        assert sorted(url for url in fetched if not is_trap(url)) == sorted(world.sites.closure())
+        endless = Counter(url.split("/")[4] for url in fetched if is_trap(url))
+        assert endless.keys() == TRAPS.keys()
+        assert not {name: count for name, count in endless.items() if count > FETCHED_MAX[name]}
         world.system.stop("all")
     finally:
         world.close()

@@ -47,6 +47,19 @@ def test_each_watched_site_is_polled(tmp_path: Path) -> None:
     bench.pass_time(25)
     asked = [("http://a/", 7000, ""), ("http://a/", 8500, "6-8")]
     assert said == asked, "until it is noted, and once for each that was read"
+    main.now(find_or_make_watched, "http://c/", WatchedConfig())
+    bench.pass_time(12)
+    main.now(_put_back)
+    bench.pass_time(12)
+    assert said == [*asked, asked[-1]], "what its provider had got is lost"
+    assert bench.database.query("SELECT COUNT(*) FROM robots WHERE origin = 'http://d/'") == [(1,)]
     bench.engine.stop()
     bench.database.blocking.close()
     main.blocking.close()
+
+
+def _put_back(txn: Any) -> None:
+    """From a backup without the newest provider, the id of which another one gets."""
+    ((pid,),) = txn.query("SELECT pid FROM proots WHERE root = 'http://c/'")
+    txn.execute("UPDATE proots SET root = 'http://d/' WHERE pid = ?", [pid])
+    txn.execute("UPDATE meta SET value = 'another' WHERE name = 'epoch'")

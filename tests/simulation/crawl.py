@@ -22,6 +22,8 @@ SPIDER_NAMES = ("spider1", "spider2")
 LEASE_SECONDS = 10
 """The least that ``[spider] lease`` may be."""
 INTERVAL_SECONDS = 0.5
+SLOW_SHARE, SLOW_SECONDS = 0.3, 3.0
+"""Of what is extracted, how much takes how long at most."""
 CRAWL = "web"
 
 CONFIGURATION = """
@@ -114,10 +116,17 @@ class CrawlWorld:
 
 
 def extraction(process: Process) -> Callable[[ExtractionLimits, Sequence[str]], Spawn]:
-    """Workers in the process of their spider."""
+    """Workers in the process of their spider: at times slow ones, so that it is frozen, and loses its hosts, between
+    the pages and what becomes of them."""
+    chance = process.timeline.random(f"extraction {process.name} {process.timeline.now}")
+
+    def takes() -> float:
+        return chance.uniform(0.0, SLOW_SECONDS) if chance.random() < SLOW_SHARE else 0.0
 
     def workers(limits: ExtractionLimits, extractors: Sequence[str]) -> Spawn:
         reactor = process.reactor
-        return lambda protocol: InlineWorker(reactor, protocol, limits, extractors, lambda data: DOOMED in data)
+        return lambda protocol: InlineWorker(
+            reactor, protocol, limits, extractors, lambda data: DOOMED in data, takes
+        )
 
     return workers

@@ -62,8 +62,6 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     if chance.random() < 0.05 or (system.crawl is not None and not system.crawl.has_troubles):
         return []
     chosen = [kind for kind in KINDS if KINDS[kind].weight and chance.random() < 0.35]
-    if system.crawl is not None and "restore" in chosen:
-        chosen.remove("restore")  # of the queue's tables alone, without those of spiders and scheduler
     if "restore" in chosen:
         # Those who notice it are the BOT-Ms and UNSes, by what they remember: it must not be lost as well.
         chosen = [kind for kind in chosen if kind not in ("power", "first-power", "disk-full", "disk-faulty")]

@@ -99,6 +99,7 @@ class Promises:
         self._changed.clear()
         if self._crawl is not None:
             self._crawl.put_back(self._last_change)
+            self._system.find_linked()
         # What was noted of machines with orders is lost with it.
         self._overlaps_until = self._timeline.now + LEASE_SECONDS
         self._check_files()
@@ -360,6 +361,7 @@ class Promises:
     def check_the_end(self) -> None:
         """Everything has healed and drained: the cache has what the sites have."""
         system = self._system
+        system.find_linked()
         if self._tasks is not None:
             self._tasks.check_the_end(self.sets_may_be_lost)
         if self._crawl is not None:

@@ -382,12 +382,19 @@ class System:
         return [*self.sites, *self.watched, *([] if self.tasks is None else [self.tasks.site]), *self.linked]
 
     def site_of(self, pid: int, url: str) -> Site:
-        """Of a provider, which may be watched only since now."""
-        found = next((site for site in self.all_sites if site.pid == pid), None)
-        if found is None:
-            found = next(site for site in self.linked if url.startswith(site.root))
-            found.pid = pid
-        return found
+        """Of a provider, which may be watched only since now, or under another number."""
+        linked = next((site for site in self.linked if url.startswith(site.root)), None)
+        if linked is not None:
+            linked.pid = pid
+            return linked
+        return next(site for site in self.all_sites if site.pid == pid)
+
+    def find_linked(self) -> None:
+        """The providers of linked sites are what the tables say: these may have been put back."""
+        for site in self.linked:
+            sql = "SELECT r.pid FROM proots r JOIN pidb p ON p.pid = r.pid WHERE r.root = ? AND p.removed = 0"
+            rows = self.database.connection().execute(sql, [site.root]).fetchall()
+            site.pid = rows[0][0] if rows else 0
 
     def _publisher(self, site: Site, process: Process) -> Service:
         return Publisher(site, process, list(UNSES), lambda *args: self.set_accepted(*args))

@@ -147,7 +147,8 @@ class Web:
             self._add(site, "")
             for _ in range(chance.randint(2, 7)):
                 self._add_near(site)
-            self._add(site, f"r/{self._name()}.html", f"d/{self._name()}/deep.html")
+            # Relative links are taken from the second one; from the first they lead elsewhere.
+            self._add(site, f"d/{self._name()}/e/deep.html", f"r/{self._name()}.html")
         for provider in self.providers:
             for _ in range(chance.randint(1, 3)):
                 self._add(provider, f"{FOUND}{self._name()}.html")
@@ -167,11 +168,11 @@ class Web:
             self._write(node)
 
     def _robots(self, site: LinkedSite) -> None:
-        """At some sites it cannot be read at first."""
+        """At some sites it cannot be read at first; at some of these so long that the queue gives it up."""
         page = Page(1, _ROBOTS) if site.has_robots else None
         if self.chance.random() < 0.3:
             site.leftovers[ROBOTS_TXT] = Page(1, b"no", status=self.chance.choice((500, 500, 503, 429)))
-            self.timeline.call_later(self.chance.uniform(3, 40), None, self._robots_is, site, page)
+            self.timeline.call_later(self.chance.uniform(3, 90), None, self._robots_is, site, page)
         else:
             self._robots_is(site, page)
 

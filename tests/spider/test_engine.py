@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -18,7 +19,8 @@ from lcc.domain.spider.rules import START_CASH
 from lcc.errors import StoreUnavailable
 from lcc.model.crawls import UrlOrder
 from lcc.storage.spider.claims import spiders
-from tests.support.roles.spider import SpiderWorld
+from lcc.storage.spider.orders import CRAWL_SET, ORDERS
+from tests.support.roles.spider import NOW, SpiderWorld
 from tests.support.servers.linked_sites import LinkedSites, generate
 
 ROOTS = ("http://one.example/", "http://two.example/", "http://three.example/")
@@ -349,6 +351,28 @@ def test_a_provider_is_completed_while_nothing_changes(worlds: Worlds) -> None:
     assert world.status("all").counts["known"] == 2
 
 
+def test_so_many_hosts_become_providers_in_an_hour(worlds: Worlds) -> None:
+    world = worlds(dict.fromkeys(ROOTS, b"<p>"), hosts_per_hour=1)
+    world.start()
+    world.add("all", *ROOTS, restrict_to=SCOPE)
+    for hours in range(1, 4):
+        world.advance(70, 2)
+        assert len(world.lcc.providers) == len(world.lcc.fetched) == hours
+        world.ahead_seconds += 3600
+
+
+def test_folders_of_ftp_are_followed(worlds: Worlds) -> None:
+    root = "ftp://files.example/"
+    folders = {root: f"{root}a.html\r\n{root}sub/\r\n".encode(), f"{root}sub/": f"{root}sub/c.txt\r\n".encode()}
+    pages = {f"{root}a.html": b"<a href=b.html>b</a>", f"{root}b.html": b"<p>", f"{root}sub/c.txt": b"text"}
+    world = worlds({**folders, **pages})
+    world.lcc.mimetypes = {**dict.fromkeys(folders, "text/uri-list"), f"{root}sub/c.txt": "text/plain"}
+    world.start()
+    world.add("all", root, restrict_to="ftp://files\\.example/")
+    world.settle("all")
+    assert set(world.lcc.fetched) == {*folders, *pages}
+
+
 def test_trouble_is_told_and_passes(worlds: Worlds) -> None:
     sites = generate(8, ROOTS, pages=10, links=4)
     world = worlds(sites)
@@ -368,6 +392,72 @@ def test_trouble_is_told_and_passes(worlds: Worlds) -> None:
     world.lcc.timeline = "another"
     world.advance(130)
     assert set(world.lcc.fetched) == sites.closure()
+
+
+def test_what_a_cache_has_lost_that_was_put_back_is_told_again(worlds: Worlds) -> None:
+    """Pages that were read, and sets that had not arrived: at once, not after they were waited for."""
+    sites = generate(8, ROOTS, pages=12, links=4)
+    world = worlds(sites, told_wait=5.0)
+    world.start()
+    world.add("all", sites.start, restrict_to=SCOPE)
+    world.advance(2)
+    world.clock.advance(0.5)
+    assert world.status("all").counts["told"]
+    kept = {*world.lcc.fetched[::3]}
+    world.lcc.put_back(kept)
+    world.settle("all", 60)
+    again = {url for url, count in Counter(world.lcc.fetched).items() if count > 1}
+    assert set(world.lcc.fetched) == sites.closure() == world.lcc.cached
+    assert again and not kept & again
+
+
+def test_a_host_whose_provider_is_another_one_by_now_is_asked_for_again(worlds: Worlds) -> None:
+    """As after a backup was put back that knew nothing of it: its number was given to another one, or to none."""
+    world = worlds(dict.fromkeys(ROOTS, b"<p>"), told_wait=2.0)
+    world.start()
+    world.add("all", *ROOTS, restrict_to=SCOPE)
+    world.settle("all")
+    pids = dict(world.lcc.providers)
+    world.lcc.providers = {ROOTS[1]: pids[ROOTS[0]], ROOTS[0]: 9}
+    for root in ROOTS:
+        world.lcc.sites[f"{root}new"] = b"<p>"
+        world.lcc.put(pids[root], root, b"<a href=/new>new</a>")
+    world.settle("all", 60)
+    world.advance(3)
+    world.settle("all", 60)
+    assert world.lcc.cached == {*ROOTS, *(f"{root}new" for root in ROOTS)}
+
+
+def test_what_was_told_of_a_host_that_has_no_provider_now_is_told_again(worlds: Worlds) -> None:
+    start = ROOTS[0]
+    pages = [f"{start}{number}" for number in range(3)]
+    world = worlds(
+        {start: b"<a href=/0></a><a href=/1></a><a href=/2></a>", **dict.fromkeys(pages, b"<p>")}, window=1
+    )
+    world.start()
+    world.add("all", start, restrict_to=SCOPE)
+    while not world.lcc.fetched:
+        world.advance(0.5)
+    for _ in range(6):  # told, but not fetched
+        world.clock.advance(0.5)
+    assert world.status("all").counts["told"] == 1
+    world.lcc.forget()
+    private = {"settings": {"allow_private": True}}
+    world.database.write(lambda txn: ORDERS.give(txn, CRAWL_SET, "all", private, NOW))
+    world.settle("all", 120)
+    assert set(world.lcc.fetched) == {start, *pages}
+
+
+def test_a_provider_that_is_gone_is_not_watched_by_a_crawl_that_completes_it(worlds: Worlds) -> None:
+    root = ROOTS[0]
+    world = worlds({root: b"<a href=/more>more</a>", f"{root}more": b"<p>"})
+    world.lcc.providers[root] = 7
+    world.lcc.put(7, root, b"<a href=/more>more</a>")
+    world.lcc.providers.clear()
+    world.start()
+    world.add("all", pid=7, roots=(root,))
+    world.settle("all")
+    assert world.lcc.providers == {} and world.status("all").counts["refused"] == 1
 
 
 def test_a_clock_that_is_set_back_holds_nothing_up(worlds: Worlds) -> None:

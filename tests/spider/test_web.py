@@ -80,13 +80,28 @@ async def test_a_crawl_is_given_other_limits(served: tuple[Browser, Spider]) -> 
     assert (await ask(client, "/crawls/docs/set", {"depth_max": 5, "urls_max": 70})).status == 200
     shown = (await ask(client, "/crawls/docs")).json()
     assert shown["settings"] == {"restrict_to": SCOPE, "depth_max": 5, "urls_max": 70}
+    assert (await ask(client, "/crawls/docs/set", {"depth_max": None, "urls_max": None})).status == 200
+    assert (await ask(client, "/crawls/docs")).json()["settings"] == {"restrict_to": SCOPE}
     for body, words in (
         ({"names": "larm"}, "unknown field"),
         ({"restrict_to": "("}, "not valid"),
+        ({"restrict_to": None}, "needs an expression"),
         ({"hosts_max": "x"}, "hosts_max"),
     ):
         refused = await ask(client, "/crawls/docs/set", body)
         assert refused.status == 400 and words in refused.json()["error"]
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_status_of_all(served: tuple[Browser, Spider]) -> None:
+    client, spider = served
+    await ask(client, "/crawls", {"name": "docs", "starts": [SITE], "restrict_to": SCOPE})
+    spider.read(SITE, SITE + "a")
+    shown = (await ask(client, "/status")).json()
+    assert [each["name"] for each in shown["spiders"]] == ["one"] and shown["stores"] == []
+    [crawl] = shown["crawls"]
+    assert (crawl["name"], crawl["hosts"][0]["host"], crawl["parked"]) == ("docs", "www.example.org", [])
+    assert (await ask(client, "/status", {})).status == 405
 
 
 @pytest_twisted.ensureDeferred

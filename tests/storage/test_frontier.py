@@ -289,6 +289,33 @@ def test_what_the_cache_has_no_longer_is_told_as_new(spider: Spider) -> None:
         now += 100 * DAY
 
 
+def test_what_was_read_and_is_lost_with_the_cache_is_told_as_new(spider: Spider) -> None:
+    links = [f"{A}{number}" for number in range(5)]
+    spider.add(A)
+    spider.tell()
+    spider.read(A, *links, B)
+    spider.tell()
+    spider.read(links[1])
+    spider.read(B)
+    result_of(spider.store.watched([(HostRef(1, A), 7)], NOW))
+    rows = result_of(spider.store.read_urls(1, b"", 2))
+    rows += result_of(spider.store.read_urls(1, rows[-1].key, 2))
+    assert sorted((row.url, row.pid, row.bucket) for row in rows) == [
+        (A, 7, bucket_of("a.example")),
+        (links[1], 7, bucket_of("a.example")),
+        (B, 0, bucket_of("b.example")),
+    ]
+    assert result_of(spider.store.read_urls(1, rows[-1].key, 2)) == []
+    result_of(spider.store.forget_providers(1, [bucket_of("b.example")], NOW))
+    assert spider.host(A).pid == 7
+    result_of(spider.store.forget_providers(1, ALL, NOW))
+    assert spider.host(A).pid == 0
+    spider.answer(Verdict.LOST, A, B, links[0])  # the last one is told, and lost as well
+    assert spider.counts()["waiting"] == 3 and spider.url(links[1]).state is UrlState.CACHED
+    told = [url for each in spider.tell() for url in each.urls]
+    assert len(told) == 3 and not any(url.recheck for url in told)
+
+
 def test_pages_are_looked_at_again(spider: Spider) -> None:
     spider.add(A, revisit_seconds=10 * DAY, revisit_least_seconds=7 * DAY, revisit_most_seconds=12 * DAY)
     spider.tell()

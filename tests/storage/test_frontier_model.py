@@ -152,7 +152,8 @@ class Walk:
             self.spider.answer(verdict, URLS[number], code=code, told_set=told_set, crawl=self.crawl, now=self.now)
         if known is None:
             return
-        went = known.state is UrlState.CACHED and verdict is Verdict.GONE and not told_set  # without being asked for
+        of_page = verdict in (Verdict.GONE, Verdict.LOST)
+        went = known.state is UrlState.CACHED and of_page and not told_set  # without being asked for
         if not went and (known.state is not UrlState.TOLD or stale):
             return
         if verdict is Verdict.UNCHANGED:

@@ -39,7 +39,7 @@ def crawled(watch: Watch) -> tuple[DirectDatabase, FrontierStore]:
     result_of(frontier.carry_out(order, [start], now))
     links = [found_url(f"{ROOT}{number}", f"{ROOT}{number}") for number in range(5)]
     page = ReadPage(1, start, 1, "00" * 16, links)
-    batch = FrontierBatch([page], dropped={(1, "robots"): 3}, traps={Trap(1, ROOT, b"key"): 7})
+    batch = FrontierBatch([page], dropped={(1, "robots"): 3, (1, "traps"): 4}, traps={Trap(1, ROOT, b"key"): 7})
     result_of(frontier.commit(batch, now))
     return database, frontier
 
@@ -62,6 +62,7 @@ async def test_a_crawl_is_shown_paused_and_resumed(watch: Watch) -> None:
     check_page(page)
     text = words(page)
     assert "6 known: 5 waiting, 0 told, 1 cached" in text and "robots 3" in text and "www.example.org" in text
+    assert "Traps 4 links into traps dropped" in text
     assert EVIL not in page.body.decode()
     page = await pressed(browser, "/crawl/1", "pause")
     assert "is given: a spider carries it out" in words(page)

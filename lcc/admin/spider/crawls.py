@@ -28,7 +28,7 @@ from lcc.admin.spider.values import (
     unread_of,
 )
 from lcc.admin.spider.why import why_command
-from lcc.admin.values import PID
+from lcc.admin.values import NONE, PID, number_or_none
 from lcc.commands.errors import Failed
 from lcc.commands.watch import clean, interval_option
 from lcc.domain.urls import site_of
@@ -37,12 +37,10 @@ from lcc.errors import ConfigError
 from lcc.insight.crawl_words import (
     crawl_facts,
     crawl_record,
-    host_record,
     progress_line,
     spider_lines,
-    spider_record,
+    spiders_record,
     state_words,
-    store_record,
     store_words,
     unread_words,
 )
@@ -65,10 +63,8 @@ from lcc.storage.spider.orders import (
     STARTS_MAX,
     add_body,
 )
-from lcc.storage.spider.stores import store_troubles
-from lcc.storage.spider.views import biggest_hosts, crawl_status, crawl_statuses, parked_hosts
+from lcc.storage.spider.views import HOSTS_SHOWN, crawl_status, crawl_statuses, see_spiders
 
-HOSTS_SHOWN = 10
 _COLUMNS = (
     Column("name", 16),
     Column("state", 8),
@@ -82,7 +78,7 @@ _COLUMNS = (
 )
 _SECONDS_MAX = 10 * 365 * 86400
 _SECONDS = click.IntRange(1, _SECONDS_MAX)
-_LIMIT = click.IntRange(0, 2**40)
+_DEFAULTS = CrawlSettings()
 _start_option = click.option(
     "--start",
     "starts",
@@ -102,6 +98,10 @@ def spider_group() -> None:
 
 
 spider_group.add_command(why_command)
+
+
+def _limit(option: str, field: str, meaning: str) -> Any:
+    return click.option(option, field, type=number_or_none, metavar="NUMBER|none", help=f"{meaning}.  Default: none.")
 
 
 def _limits(command: Any) -> Any:
@@ -128,27 +128,23 @@ def _limits(command: Any) -> Any:
             metavar="SECONDS",
             help="Visit pages again: first after this time, then as often as they change.  0: never, the default.",
         ),
-        click.option("--hosts", "hosts_max", type=_LIMIT, help="Maximum number of hosts.  0: no limit, the default."),
-        click.option("--urls", "urls_max", type=_LIMIT, help="Maximum number of URLs.  0: no limit, the default."),
+        _limit("--hosts", "hosts_max", "Maximum number of hosts"),
+        _limit("--urls", "urls_max", "Maximum number of URLs"),
+        _limit("--depth", "depth_max", "Maximum number of links from a start"),
         click.option(
-            "--depth", "depth_max", type=_LIMIT, help="Maximum number of links from a start.  Default: no limit."
+            "--restrict-to",
+            metavar="REGEX|none",
+            help="Perl-like expression with which normalised URLs begin; none: all within a provider's roots.",
         ),
-        click.option("--restrict-to", metavar="REGEX", help="Perl-like expression with which normalised URLs begin."),
     ):
         command = option(command)
     return command
 
 
-_NAMED = {
-    "revisit": "revisit_seconds",
-    "revisit_least": "revisit_least_seconds",
-    "revisit_most": "revisit_most_seconds",
-}
-
-
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that were given."""
-    return {_NAMED.get(name, name): value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
+    return {name: getattr(_DEFAULTS, name) if value == NONE else value for name, value in given.items()}
 
 
 @spider_group.command("add")
@@ -315,37 +311,25 @@ def show_command(admin: Admin, name: str, as_json: bool) -> None:
 def status_command(admin: Admin, name: str | None, as_json: bool) -> None:
     """Show the spiders, their stores that lack pages, and of each crawl (or this one) its progress and its hosts."""
     with TABLES.database(admin) as database:
-        running = database.interact(spiders)
-        statuses = [existing_crawl(database, name)] if name else database.interact(crawl_statuses)
-        hosts = {each.crawl.id: database.interact(biggest_hosts, each.crawl.id, HOSTS_SHOWN) for each in statuses}
-        troubles = database.interact(store_troubles)
-        parked = {each.crawl.id: database.interact(parked_hosts, each.crawl.id, HOSTS_SHOWN) for each in statuses}
+        if name:
+            existing_crawl(database, name)
+        seen = database.interact(see_spiders, name, HOSTS_SHOWN)
     if as_json:
-        crawls = [
-            {
-                **crawl_record(each),
-                "hosts": [host_record(host) for host in hosts[each.crawl.id]],
-                "parked": [host_record(host) for host in parked[each.crawl.id]],
-            }
-            for each in statuses
-        ]
-        found = [spider_record(each) for each in running]
-        stores = [store_record(each) for each in troubles]
-        click.echo(json.dumps({"spiders": found, "stores": stores, "crawls": crawls}))
+        click.echo(json.dumps(spiders_record(seen)))
         return
-    waiting = {host.root for each in statuses for host in hosts[each.crawl.id] if host.waiting}
+    waiting = {host.root for crawl in seen.crawls for host in crawl.hosts if host.waiting}
     unread = unread_of(admin, sorted(waiting))
-    facts: list[tuple[str, Any]] = [*spider_lines(running, admin.now(), admin.config.spider.lease)]
-    facts += [("store", store_words(each)) for each in troubles]
-    for each in statuses:
-        facts += [("crawl", f"{each.crawl.name} ({state_words(each)})"), ("progress", progress_line(each))]
-        for host in hosts[each.crawl.id]:
+    facts: list[tuple[str, Any]] = [*spider_lines(seen.spiders, admin.now(), admin.config.spider.lease)]
+    facts += [("store", store_words(each)) for each in seen.stores]
+    for status, hosts, parked in seen.crawls:
+        facts += [("crawl", f"{status.crawl.name} ({state_words(status)})"), ("progress", progress_line(status))]
+        for host in hosts:
             facts.append(
                 ("host", f"{host.host}: {host.known:,} known, {host.cached:,} cached, {host.waiting:,} waiting")
             )
             if host.waiting and host.root in unread:
                 facts.append(("", f"nothing is told of it: {unread_words(unread[host.root])}"))
-        for host in parked[each.crawl.id]:
+        for host in parked:
             facts.append(("parked", f"{host.host} until {utc(host.parked_time)}, {number(host.failures, 'failure')}"))
     say_facts(facts or [("spider", "none has run yet")])
 

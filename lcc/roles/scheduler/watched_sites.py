@@ -1,7 +1,7 @@
 """robots.txt of each watched site is polled daily, whether anybody else has named a page of it or not: the tasks for
 that are made here (:mod:`lcc.storage.tasks.robots`).  The time between fetches and the time of day that it asks for
 become interval and hours of the site's providers: each time that a robots.txt was read, the UNS is told until it has
-noted that."""
+noted that; and once more if the database of the queue was put back from a backup."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lcc.errors import Busy, StoreUnavailable, code
 from lcc.roles.background import Background
 from lcc.roles.notifier import NotifierRefused
 from lcc.storage.database.database import Database
+from lcc.storage.database.timeline import current_timeline, epoch_of
 from lcc.storage.tasks.outbox import root_of
 from lcc.storage.tasks.poll_results import watched_roots
 from lcc.storage.tasks.robots import AskedBySite
@@ -51,6 +52,7 @@ class WatchedSites:
         self._work = Background("Cannot look for watched sites", failed=self._failed)
         self._ticks = 0
         self._after = 0
+        self._epoch = ""
 
     def tick(self) -> None:
         """Each second."""
@@ -63,6 +65,11 @@ class WatchedSites:
         self._work.cancel()
 
     async def _look(self) -> None:
+        epoch = epoch_of(await self._main.select(current_timeline))
+        if epoch != self._epoch:
+            if await self._store.note_epoch(epoch, int(self._now())):
+                self._after = 0  # ids are given again
+            self._epoch = epoch
         while True:
             # Ids of providers grow: who is new comes behind those that were looked at.
             page = await self._main.select(watched_roots, self._after, _PAGE)

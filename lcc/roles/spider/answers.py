@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from twisted.logger import Logger
+
 from lcc.client.cache import CacheClient
 from lcc.domain.urls import redirected_to
 from lcc.errors import GONE_STATUSES, code
@@ -20,11 +22,16 @@ from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_rules import CrawlRules
 from lcc.roles.spider.reading import Reading
 
+_log = Logger()
+
 _HOSTS_AT_ONCE = 100
+_PAGES_AT_ONCE = 1000
 _HOSTS_REMEMBERED = 10_000
 _ARRIVAL_WAITS = 100
 """A set that has not arrived after so many waits was lost with the spool of a UNS: it is waited for no longer."""
 _REFUSED = frozenset(map(code, ("address-forbidden", "redirect-outside", "scheme-unsupported")))
+_MISSING = {UNKNOWN: Verdict.LOST, DELETED: Verdict.GONE}
+"""What becomes of a page that was read, and is not in the cache."""
 _QUOTAS = frozenset(map(code, ("quota-files", "quota-space")))
 _REDIRECT_OUTSIDE = code("redirect-outside")
 _ELEMENT_CODES = range(1201, 1300)
@@ -44,7 +51,8 @@ class Answers:
     :param reading: judges where redirects lead.
     :ivar notifier: role and name of this spider as a notifier; ``epoch``: of its sets' numbers.
     :ivar newest_set: that was told in this epoch.  A higher number is that of a set of an earlier epoch: it is asked
-        for without it, for in this epoch the cache would wait for that set.
+        for without it, for in this epoch the cache would wait for that set.  So it is with sets that may be lost with
+        what the cache had.
     """
 
     def __init__(
@@ -59,7 +67,7 @@ class Answers:
         counters: Counters,
     ) -> None:
         self.notifier = self.epoch = ""
-        self.newest_set = 0
+        self.newest_set = self._lost_upto = 0
         self._frontier = frontier
         self._client = client
         self._now = now
@@ -73,7 +81,8 @@ class Answers:
 
     def begin(self, notifier: str, epoch: str) -> None:
         """The frontier was claimed: sets are of this epoch from now on."""
-        self.notifier, self.epoch, self.newest_set = notifier, epoch, 0
+        self.notifier, self.epoch = notifier, epoch
+        self.newest_set = self._lost_upto = 0
 
     def note_told(self, number: int) -> None:
         """This set is told."""
@@ -91,7 +100,7 @@ class Answers:
             for url in each.urls
             if not url.recheck
         ]
-        states = await self._client.states([AskedUrl(each.pid, each.root + url.path) for each, url in asked])
+        states = await self._states([AskedUrl(each.pid, each.root + url.path) for each, url in asked])
         found: set[tuple[int, bytes]] = set()
         unread: list[str] = []
         had: dict[HostRef, bool] = {}
@@ -109,6 +118,33 @@ class Answers:
         if unread:
             self._unread(unread)
         return found
+
+    async def find_lost(self, crawls: Iterable[CrawlRules], buckets: Collection[int]) -> None:
+        """The cache was put back from a backup: what it had and has no longer is told again.  Providers are asked for
+        again: they may be those of other hosts by now, or may not have private addresses any longer.
+
+        :param buckets: of the hosts that are looked at.
+        :raises CacheError: ``lcc-cu`` cannot be asked.
+        """
+        self._lost_upto = self.newest_set
+        count = 0
+        for rules in crawls:
+            crawl, after = rules.crawl.id, b""
+            while rows := await self._frontier.read_urls(crawl, after, _PAGES_AT_ONCE):
+                after = rows[-1].key
+                own = [row for row in rows if row.bucket in buckets]
+                states = await self._states([AskedUrl(row.pid, row.url) for row in own])
+                lost = [
+                    UrlAnswer(crawl, row.key, _MISSING[state.state])
+                    for row, state in zip(own, states, strict=True)
+                    if state.state in _MISSING
+                ]
+                if lost:
+                    await self._frontier.answer(lost, [], int(self._now()))
+                count += len(lost)
+            await self._frontier.forget_providers(crawl, buckets, int(self._now()))
+        if count:
+            _log.warn("{count} pages that were read are no longer in the cache, which was put back", count=count)
 
     async def ask(self, crawls: Iterable[CrawlRules], buckets: Collection[int]) -> None:
         """Ask for the URLs that were told long enough ago.
@@ -136,11 +172,11 @@ class Answers:
             AskedUrl(
                 host.pid,
                 host.root + url.path,
-                url.told_set if url.told_set <= self.newest_set and url.told_time > lost else 0,
+                url.told_set if self._lost_upto < url.told_set <= self.newest_set and url.told_time > lost else 0,
             )
             for host, url in told
         ]
-        states = await self._client.states(asked, self.notifier, self.epoch) if asked else []
+        states = await self._states(asked)
         cached = {url.key for (_, url), state in zip(told, states, strict=True) if state.state == CACHED}
         moved = {
             url.key: target
@@ -167,6 +203,16 @@ class Answers:
         await self._frontier.answer(answers, [HostRef(host.crawl, host.root) for host in hosts], int(self._now()))
         if unread:
             self._unread(unread)
+
+    async def _states(self, asked: Sequence[AskedUrl]) -> list[AnsweredUrl]:
+        """What became of these URLs.  Of a host that has no provider (any longer) nobody can say it; what was told of
+        it is told again, once it has one, and the cache is asked then.
+
+        :raises CacheError: ``lcc-cu`` cannot be asked.
+        """
+        known = [each for each in asked if each.pid]
+        found = iter(await self._client.states(known, self.notifier, self.epoch) if known else ())
+        return [next(found) if each.pid else AnsweredUrl(0, each.curl, UNKNOWN) for each in asked]
 
 
 def _respelled(rules: CrawlRules, root: str, url: ToldUrl) -> str | None:

@@ -24,12 +24,13 @@ slow holds up the one before it: packages are read as they are worked off, and a
 * A store cannot write: it gets the pages later (:mod:`lcc.roles.spider.keeping`); nothing waits for it.
 * Another spider has taken over its buckets, as it was silent for too long: it claims the frontier anew.
 * A page that no extractor can read: it has no links, and is counted.
-* The changes since the token are not known any longer (a backup was put back): all pages are read once more.
+* The changes since the token are not known any longer (a backup was put back): the cache is asked for all that was
+  read, what it lost is told again, and all pages are read once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -167,6 +168,7 @@ class Spider:
             self.crawls.reading,
             clock,
             now,
+            self._restored,
             self._committed,
         )
         self.answers = Answers(
@@ -347,6 +349,10 @@ class Spider:
     # What they say to each other.
 
     def _committed(self) -> None:
+        self._telling.wake()
+
+    async def _restored(self, buckets: Collection[int]) -> None:
+        await self.answers.find_lost(self.crawls.reading(), buckets)
         self._telling.wake()
 
     def _crawls_changed(self) -> None:

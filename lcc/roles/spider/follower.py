@@ -9,7 +9,7 @@ goes with the last batch of a package.  Content is held for two batches at most.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, DeferredLock
@@ -82,6 +82,7 @@ class Follower:
     """See :mod:`lcc.roles.spider.follower`.
 
     :param crawls: those whose pages are read.
+    :param restored: called with buckets, before their pages are read again: the cache was put back from a backup.
     :param committed: called when a batch is.
     :ivar lock: held from what stores keep to its commit.
     :ivar is_caught_up: it waits for the next change.
@@ -99,6 +100,7 @@ class Follower:
         crawls: Callable[[], Iterable[CrawlRules]],
         clock: IReactorTime,
         now: Callable[[], float],
+        restored: Callable[[Collection[int]], Awaitable[None]],
         committed: Callable[[], None] = lambda: None,
     ) -> None:
         self.is_caught_up = False
@@ -112,6 +114,7 @@ class Follower:
         self._crawls = crawls
         self._clock = clock
         self._now = now
+        self._restored = restored
         self._committed = committed
         self._unread: dict[str, float] = {}
         self.lock = DeferredLock()
@@ -200,6 +203,7 @@ class Follower:
             _log.warn(
                 "The changes since the saved token are no longer known; reading all pages again: {error}", error=error
             )
+            await self._restored(buckets)
             return 1, BEGINNING
         finally:
             self.is_caught_up = False

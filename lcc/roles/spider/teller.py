@@ -34,7 +34,8 @@ _WAITING_MANY = 1000
 _REST_TIMES = 4
 """So many times as long as that took."""
 _TRY_LATER = code("try-later")
-_PROVIDER_GONE = code("provider-gone")
+_NOT_ITS_PROVIDER = frozenset(map(code, ("provider-gone", "outside-roots")))
+"""The provider of a host has gone, or another one has its number (after a backup was put back)."""
 
 
 class _Waiting:
@@ -151,7 +152,7 @@ class Teller:
             told = await self._frontier.tell(ready, int(self._now()))
             cached = await self._cached(told) if told else set()
             for each in told:
-                self._say(each, cached)
+                self._say(rules, each, cached)
 
     def _patience(self, root: str) -> float:
         """Where very many hosts wait, each of them is looked at less often."""
@@ -193,7 +194,7 @@ class Teller:
             await gatherResults([_answer(link.watch(root, private=private)) for root in roots], consumeErrors=True)
         )
 
-    def _say(self, told: Telling, cached: Collection[tuple[int, bytes]]) -> None:
+    def _say(self, rules: CrawlRules, told: Telling, cached: Collection[tuple[int, bytes]]) -> None:
         """Tell what a robots.txt does not forbid.
 
         :param cached: what the cache has, by crawl and key; it is not told.
@@ -210,17 +211,12 @@ class Teller:
         urls = tuple({"c": told.root + each.path, **({"op": "recheck"} if each.recheck else {})} for each in allowed)
         notice = SourcedSet(told.number, told.pid, Source.LINK, urls)
         self._saying(told.number)
-        self.link.tell(notice).addCallback(self._outcome, told, allowed)
+        self.link.tell(notice).addCallback(self._outcome, rules, told, allowed)
 
-    def _outcome(self, outcome: NoticeOutcome, told: Telling, urls: Sequence[ToldUrl]) -> None:
+    def _outcome(self, outcome: NoticeOutcome, rules: CrawlRules, told: Telling, urls: Sequence[ToldUrl]) -> None:
         """What the UNS says of a set; what becomes of what it accepts is asked later."""
         if outcome.code:
-            verdict = Verdict.REFUSED
-            if outcome.code == _PROVIDER_GONE:
-                # Its host becomes a watched provider once more, unless its crawl is of that provider alone.
-                verdict = Verdict.LOST
-                self._removed.add(HostRef(told.crawl, told.root))
-            refused = [(each, verdict, outcome.code) for each in urls]
+            refused = [(each, outcome.code) for each in urls]
             _log.warn(
                 "The UNS refuses {count} URLs of {root}: {code} {text}",
                 count=len(urls),
@@ -229,11 +225,15 @@ class Teller:
                 text=outcome.text,
             )
         else:
-            refused = [(urls[each.index - 1], Verdict.REFUSED, each.code) for each in outcome.refused]
+            refused = [(urls[each.index - 1], each.code) for each in outcome.refused]
         self._counters.refused += len(refused)
-        self.answers += [
-            UrlAnswer(told.crawl, each.key, verdict, told.number, fault) for each, verdict, fault in refused
-        ]
+        # Then the UNS is asked for its provider once more, unless the crawl is of that one alone.
+        again = frozenset() if rules.crawl.settings.pid else _NOT_ITS_PROVIDER
+        if any(fault in again for _, fault in refused):
+            self._removed.add(HostRef(told.crawl, told.root))
+        for each, fault in refused:
+            verdict = Verdict.LOST if fault in again else Verdict.REFUSED
+            self.answers.append(UrlAnswer(told.crawl, each.key, verdict, told.number, fault))
 
 
 def _ref(host: ReadyHost) -> HostRef:

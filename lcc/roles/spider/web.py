@@ -1,6 +1,6 @@
 """The HTTP interface of crawls: JSON in, JSON out, for who has the token (LARM "as a real server").
 
-``GET /crawls``, ``POST /crawls``, ``GET /crawls/NAME``, ``GET /crawls/NAME/why?url=URL`` and
+``GET /status``, ``GET /crawls``, ``POST /crawls``, ``GET /crawls/NAME``, ``GET /crawls/NAME/why?url=URL`` and
 ``POST /crawls/NAME/ACTION`` (start, set, pause, resume, remove, exclude, include).  What is asked for becomes an
 order, as those of ``lcc-admin`` do; a reply waits for its answer for a while.  A provider, and private addresses, can
 be named by an operator only: with ``lcc-admin``.
@@ -25,7 +25,7 @@ from twisted.web.server import NOT_DONE_YET
 from lcc.client.blocking import CacheError
 from lcc.config import SpiderConfig
 from lcc.errors import ConfigError, StoreUnavailable
-from lcc.insight.crawl_words import crawl_record
+from lcc.insight.crawl_words import crawl_record, spiders_record
 from lcc.model.crawls import CrawlSettings, CrawlStatus
 from lcc.model.states import UnreadRobots
 from lcc.roles.spider.sites import Sites
@@ -46,7 +46,7 @@ from lcc.storage.spider.orders import (
     add_body,
 )
 from lcc.storage.spider.rows import read_settings
-from lcc.storage.spider.views import crawl_status, crawl_statuses
+from lcc.storage.spider.views import HOSTS_SHOWN, crawl_status, crawl_statuses, see_spiders
 from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError, reply_json, run
 from lcc.transport.http_server import BodyRequest, GuardedSite, text_header
 from lcc.transport.limited import LimitedFactory
@@ -70,6 +70,7 @@ _NUMBERS = frozenset(
         "revisit_most_seconds",
     }
 )
+_DEFAULTS = CrawlSettings()
 _CHANGEABLE = ("restrict_to", *sorted(_NUMBERS))
 _SIMPLE = {b"pause": CRAWL_PAUSE, b"resume": CRAWL_RESUME, b"remove": CRAWL_REMOVE}
 _HOSTS = {b"exclude": CRAWL_EXCLUDE, b"include": CRAWL_INCLUDE}
@@ -126,6 +127,11 @@ class CrawlApi(Resource):
         self._admit(request)
         path: list[bytes] = request.postpath or []
         match path:
+            case [b"status"] if request.method in (b"GET", b"HEAD"):
+                seen = await self._database.interact(see_spiders, None, HOSTS_SHOWN)
+                reply_json(request, 200, spiders_record(seen), {})
+            case [b"status"]:
+                raise HttpError(405, "GET shows it")
             case [b"crawls"] if request.method in (b"GET", b"HEAD"):
                 statuses = await self._database.interact(crawl_statuses)
                 reply_json(request, 200, {"crawls": [crawl_record(each) for each in statuses]}, {})
@@ -140,7 +146,7 @@ class CrawlApi(Resource):
             case [b"crawls", *_]:
                 raise HttpError(405, "GET shows crawls, POST changes them")
             case _:
-                raise HttpError(404, "there is /crawls")
+                raise HttpError(404, "there are /crawls and /status")
 
     def _admit(self, request: CrawlRequest) -> None:
         scheme, _, token = (text_header(request, "authorization") or "").partition(" ")
@@ -247,16 +253,16 @@ def _starts(value: Any) -> list[str]:
 
 
 def _checked(fields: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a crawl.
+    """Settings of a crawl; null is the default: of a limit, that there is none.
 
     :raises HttpError: one is not of its kind.
     """
     for name, value in fields.items():
         is_text = name in _TEXTS
         fits = isinstance(value, str) if is_text else type(value) is int and 0 <= value < 2**40
-        if not fits:
+        if not fits and value is not None:
             raise HttpError(400, f"{name} must be {'a string' if is_text else 'a whole number, not negative'}")
-    return fields
+    return {name: getattr(_DEFAULTS, name) if value is None else value for name, value in fields.items()}
 
 
 def _settings(fields: dict[str, Any]) -> CrawlSettings:

@@ -25,8 +25,10 @@ _AHEAD = (
 def bound_waits(write: FrontierWrite, crawl: int, after: bytes) -> bytes | None:
     """As :meth:`lcc.interfaces.IFrontier.bound_waits`."""
     found = write.crawls.get(crawl)
-    if write.done or found is None:
+    if found is None:
         return None
+    if write.done:
+        return after
     now, rules = write.now, write.rules
     ask = now + rules.told_wait_seconds
     parked = now + rules.parked_max_seconds

@@ -12,12 +12,13 @@ from typing import Any
 
 import attrs
 
-from lcc.model.crawls import CRAWL_NAME_CHARS_MAX, Crawl, CrawlSettings, CrawlState, FoundUrl, SpiderOrder
+from lcc.model.crawls import BUCKETS, CRAWL_NAME_CHARS_MAX, Crawl, CrawlSettings, CrawlState, FoundUrl, SpiderOrder
 from lcc.storage.database.answered_orders import AnsweredOrders
 from lcc.storage.database.locked_counter import draw
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.commit import add_starts
 from lcc.storage.spider.rows import CRAWLS, crawl_values, read_settings, write_settings
+from lcc.storage.spider.telling import forget_providers
 from lcc.storage.spider.write import FrontierWrite
 
 CRAWL_ADD = "crawl-add"
@@ -143,9 +144,8 @@ def _set(write: FrontierWrite, order: SpiderOrder, _starts: Sequence[FoundUrl]) 
     for name in ("names", "host_resolver", "order", "pid"):
         if getattr(settings, name) != getattr(crawl.settings, name):
             return {"error": f"{name} of a crawl cannot change; add a new one"}
-    if settings.allow_private and not crawl.settings.allow_private and not settings.pid:
-        # The UNS is asked for their providers once more, and lets them be private.
-        write.txn.execute("UPDATE sphost SET pid = 0 WHERE crawl = ?", [crawl.id])
+    if settings.allow_private and not crawl.settings.allow_private:
+        forget_providers(write, crawl.id, range(BUCKETS))  # the UNS lets them be private when it is asked again
     _save(write, attrs.evolve(crawl, settings=settings))
     return {"crawl": crawl.id}
 

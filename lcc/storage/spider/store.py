@@ -27,6 +27,7 @@ from lcc.model.crawls import (
     FrontierBatch,
     HostRef,
     KnownUrl,
+    ReadUrl,
     ReadyHost,
     SpiderClaim,
     SpiderOrder,
@@ -45,7 +46,17 @@ from lcc.storage.spider.orders import carry_out, open_orders, refuse_order
 from lcc.storage.spider.removal import remove_page
 from lcc.storage.spider.rows import URLS, crawls, known_url
 from lcc.storage.spider.stores import backlog
-from lcc.storage.spider.telling import answer, fail_host, ready_hosts, tell, told_hosts, told_urls, watched
+from lcc.storage.spider.telling import (
+    answer,
+    fail_host,
+    forget_providers,
+    read_urls,
+    ready_hosts,
+    tell,
+    told_hosts,
+    told_urls,
+    watched,
+)
 from lcc.storage.spider.write import HOUR_SECONDS, FrontierWrite
 
 T = TypeVar("T")
@@ -148,6 +159,10 @@ class FrontierStore:
         """As :meth:`lcc.interfaces.IFrontier.known`."""
         return self._database.interact(_known, crawl, list(keys))
 
+    def read_urls(self, crawl: int, after: bytes, limit: int) -> Deferred[list[ReadUrl]]:
+        """As :meth:`lcc.interfaces.IFrontier.read_urls`."""
+        return self._database.interact(read_urls, crawl, after, limit)
+
     def trap_counts(self, traps: Collection[Trap]) -> Deferred[dict[Trap, int]]:
         """As :meth:`lcc.interfaces.IFrontier.trap_counts`."""
         places: dict[tuple[int, bytes, bytes], Trap] = {}
@@ -184,6 +199,10 @@ class FrontierStore:
     def watched(self, watched_hosts: Sequence[tuple[HostRef, int]], now: int) -> Deferred[None]:
         """As :meth:`lcc.interfaces.IFrontier.watched`."""
         return self._write(now, watched, list(watched_hosts))
+
+    def forget_providers(self, crawl: int, buckets: Collection[int], now: int) -> Deferred[None]:
+        """As :meth:`lcc.interfaces.IFrontier.forget_providers`."""
+        return self._write(now, forget_providers, crawl, list(buckets))
 
     def fail_host(self, host: HostRef, code: int, now: int) -> Deferred[None]:
         """As :meth:`lcc.interfaces.IFrontier.fail_host`."""

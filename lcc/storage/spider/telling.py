@@ -13,6 +13,7 @@ from lcc.model.crawls import (
     CrawlState,
     HostRef,
     HostRow,
+    ReadUrl,
     ReadyHost,
     Telling,
     ToldUrl,
@@ -29,6 +30,7 @@ V = TypeVar("V")
 
 VISITED = (UrlState.CACHED, UrlState.FAILED, UrlState.GONE, UrlState.REFUSED)
 _FIRST = "WHERE crawl = ? AND hostkey = ? AND state = ? AND urlrank <= ? ORDER BY urlrank LIMIT ?"
+_OF_PAGES = (Verdict.GONE, Verdict.LOST)
 
 
 class _Next(NamedTuple):
@@ -106,6 +108,17 @@ def _next_sql(txn: Txn) -> str:
     return f"SELECT {columns} FROM spurl {txn.by_index('spurl_next')} {_FIRST}"
 
 
+def read_urls(txn: Txn, crawl: int, after: bytes, limit: int) -> list[ReadUrl]:
+    """As :meth:`lcc.interfaces.IFrontier.read_urls`."""
+    sql = (
+        "SELECT u.urlkey, h.bucket, h.pid, h.root, u.path FROM spurl u"
+        " JOIN sphost h ON h.crawl = u.crawl AND h.hostkey = u.hostkey"
+        " WHERE u.crawl = ? AND u.urlkey > ? AND u.state = ? ORDER BY u.urlkey LIMIT ?"
+    )
+    rows = txn.query(sql, [crawl, after, UrlState.CACHED.value, limit])
+    return [ReadUrl(bytes(key), bucket, pid, root + path) for key, bucket, pid, root, path in rows]
+
+
 # Telling.
 
 
@@ -117,6 +130,15 @@ def watched(write: FrontierWrite, providers: Sequence[tuple[HostRef, int]]) -> N
         if not host.pid and pid:
             write.new_provider()
         host.pid = pid
+
+
+def forget_providers(write: FrontierWrite, crawl: int, buckets: Collection[int]) -> None:
+    """As :meth:`lcc.interfaces.IFrontier.forget_providers`."""
+    found = write.crawls.get(crawl)
+    if found is not None and not found.settings.pid:
+        write.txn.execute_in(
+            "UPDATE sphost SET pid = 0 WHERE crawl = ? AND bucket IN ({in})", sorted(buckets), [crawl]
+        )
 
 
 def _hosts(write: FrontierWrite, given: Sequence[tuple[HostRef, V]]) -> list[tuple[HostRow, V]]:
@@ -213,9 +235,9 @@ def answer(write: FrontierWrite, answers: Sequence[UrlAnswer], asked: Sequence[H
         url = urls.get((each.crawl, each.key))
         if url is None or (each.told_set and each.told_set != url.told_set):
             continue
-        # A page may go without anybody having asked for it.
-        is_gone = each.verdict is Verdict.GONE and not each.told_set and url.state == UrlState.CACHED
-        if url.state != UrlState.TOLD and not is_gone:
+        # A page may go, or be lost, without anybody having asked for it.
+        unasked = each.verdict in _OF_PAGES and not each.told_set and url.state == UrlState.CACHED
+        if url.state != UrlState.TOLD and not unasked:
             continue
         if each.verdict is Verdict.UNCHANGED and not url.change:
             continue  # it is to be read

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from lcc.model.crawls import CrawlStatus, HostRow, KnownUrl
+from lcc.model.crawls import CrawlHosts, CrawlStatus, HostRow, KnownUrl, SpidersSeen
 from lcc.storage.database.transactions import Txn
+from lcc.storage.spider.claims import spiders
 from lcc.storage.spider.rows import DROPPED, HOSTS, URLS, crawls, host_row, known_url
+from lcc.storage.spider.stores import store_troubles
 
+HOSTS_SHOWN = 10
+"""Of a crawl, where all crawls are shown."""
 PAGE_ROWS = 1000
 PATH_MAX = 1000
 """Steps from a start that are shown."""
@@ -75,3 +79,16 @@ def parked_hosts(txn: Txn, crawl: int, limit: int = PAGE_ROWS) -> list[HostRow]:
         " ORDER BY parked_time DESC LIMIT ?"
     )
     return [host_row(row) for row in txn.query(sql, [crawl, limit])]
+
+
+def crawl_hosts(txn: Txn, status: CrawlStatus, limit: int) -> CrawlHosts:
+    """A crawl with so many of its hosts."""
+    number = status.crawl.id
+    return CrawlHosts(status, tuple(biggest_hosts(txn, number, limit)), tuple(parked_hosts(txn, number, limit)))
+
+
+def see_spiders(txn: Txn, name: str | None, hosts: int) -> SpidersSeen:
+    """The spiders, their stores that lack pages, and all crawls, or this one, each with so many hosts."""
+    statuses = [status for status in crawl_statuses(txn) if name in (None, status.crawl.name)]
+    shown = [crawl_hosts(txn, status, hosts) for status in statuses]
+    return SpidersSeen(spiders(txn), store_troubles(txn), shown)

@@ -33,6 +33,7 @@ _ORIGIN_CHARS_MAX = 255
 _HINTS = frozenset({"feed", "link"})
 _BOUND = frozenset({"update", "recheck"})
 _ROBOTS = ("origin", "rules", "allow", "fetched_time", "checked_time", "status", "task")
+_EPOCH = "queue_epoch"
 _HELD = ("number", "origin", "url", "source", "op", "mimetype", "job", "time")
 
 
@@ -154,6 +155,19 @@ def asked_said(write: TaskWrite, said: Sequence[AskedBySite]) -> None:
     for each in said:
         sql = "UPDATE robots SET asked_said = 1 WHERE origin = ? AND delay_seconds = ? AND hours = ?"
         write.txn.execute(sql, each)
+
+
+def note_epoch(write: TaskWrite, epoch: str) -> bool:
+    """The queue's database has this epoch.  True: it had another one, so that it was put back, and what providers had
+    got may be lost: they get it again."""
+    before = write.txn.value("SELECT value FROM meta WHERE name = ?", [_EPOCH])
+    if before == epoch:
+        return False
+    write.txn.upsert("meta", ["name", "value"], [(_EPOCH, epoch)], ["name"], ["value"])
+    if before is None:
+        return False
+    write.txn.execute("UPDATE robots SET asked_said = 0 WHERE asked_said = 1 AND (delay_seconds > 0 OR hours <> '')")
+    return True
 
 
 def _ask_for(write: TaskWrite, rules: ITaskRules, origin: str) -> None:

@@ -57,7 +57,7 @@ from lcc.storage.tasks.polls import (
     polls_to_look_at,
     save_position,
 )
-from lcc.storage.tasks.robots import AskedBySite, asked_said, poll_robots, untold_asked
+from lcc.storage.tasks.robots import AskedBySite, asked_said, note_epoch, poll_robots, untold_asked
 from lcc.storage.tasks.sitemaps import gone_sites, held_sitemaps, retract_gone
 from lcc.storage.tasks.text_jobs import TextRow, WantedText, forget_texts, make_text_jobs
 from lcc.storage.tasks.views import resources
@@ -320,6 +320,10 @@ class TaskStore:
     def untold_asked(self, after: str, limit: int) -> Deferred[list[AskedBySite]]:
         """As :func:`lcc.storage.tasks.robots.untold_asked`."""
         return self._database.select(untold_asked, after, limit)
+
+    def note_epoch(self, epoch: str, now: int) -> Deferred[bool]:
+        """As :func:`lcc.storage.tasks.robots.note_epoch`."""
+        return self._write(now, note_epoch, epoch)
 
     def asked_said(self, said: Sequence[AskedBySite], now: int) -> Deferred[None]:
         """As :func:`lcc.storage.tasks.robots.asked_said`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,7 +24,7 @@ from lcc.errors import code
 from lcc.model.cache import CachedUrl
 from lcc.model.crawls import BUCKETS, Crawl, CrawlSettings, CrawlStatus, StoreWork, bucket_of
 from lcc.model.links import ExtractionLimits, Page, PageLinks, StoreSettings
-from lcc.model.notifiers import NoticeOutcome, SourcedSet
+from lcc.model.notifiers import NoticeOutcome, RefusedElement, SourcedSet
 from lcc.model.states import AnsweredUrl, AskedUrl, SiteRobots
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.spider.engine import Spider
@@ -81,6 +81,7 @@ class Lcc:
     :ivar robots_of: root -> robots.txt; unknown ones are found empty.
     :ivar errors: URL -> code of the error of its fetch.
     :ivar redirects: URL -> where it redirects to, on another host.
+    :ivar mimetypes: URL -> the type of its content, unless that is HTML.
     :ivar set_numbers: of the sets of the spider that was started last: its epoch is a new one.
     :ivar silent: ``lcc-cu`` cannot be asked.
     """
@@ -92,6 +93,7 @@ class Lcc:
         self.robots_of: dict[str, str] = {}
         self.errors: dict[str, int] = {}
         self.redirects: dict[str, str] = {}
+        self.mimetypes: dict[str, str] = {}
         self.silent = False
         self.told: list[SourcedSet] = []
         self.set_numbers: set[int] = set()
@@ -156,8 +158,21 @@ class Lcc:
                     self.delete(pid, url)
             elif content is not None and not (cached and row is not None and row.page.content == content):
                 self._found.pop(url, None)
-                self.put(pid, url, content)
+                self.put(pid, url, content, self.mimetypes.get(url, "text/html"))
         return done
+
+    def put_back(self, urls: Collection[str]) -> None:
+        """The cache is put back from a backup: it has these pages, and no others; sets on their way are lost."""
+        self.timeline += "again"
+        self._rows = {key: row for key, row in self._rows.items() if row.page.row.curl in urls}
+        self._queue.clear()
+        self.set_numbers.clear()
+        self._wake()
+
+    @property
+    def cached(self) -> set[str]:
+        """URLs."""
+        return {row.page.row.curl for row in self._rows.values() if row.page.row.state == "cached"}
 
     # The client of lcc-cu.
 
@@ -177,8 +192,6 @@ class Lcc:
         if since == "now":
             return _Stream([], f"{self.timeline}.{self._change}")
         timeline, _, number = since.rpartition(".")
-        if since != "0" and timeline != self.timeline:
-            raise StartAgain("another timeline")
         after = int(number)
         if wait and after == self._change:
             changed: Deferred[None] = Deferred(lambda _: None)
@@ -187,6 +200,8 @@ class Lcc:
             await changed
             if timer.active():
                 timer.cancel()
+        if since != "0" and timeline != self.timeline:
+            raise StartAgain(410, "another timeline")
         buckets = {int(bucket) for bucket in fields.get("buckets", range(BUCKETS))}
         rows = sorted((row for row in self._rows.values() if row.change > after), key=lambda row: row.change)
         chosen = [
@@ -200,6 +215,8 @@ class Lcc:
 
     async def states(self, urls: Sequence[AskedUrl], notifier: str = "", epoch: str = "") -> list[AnsweredUrl]:
         self._answer()
+        if not urls or not all(each.pid for each in urls):
+            raise CacheError("400: provider must be a whole number from 1 on")
         self.asked += urls
         return [self._state(url) for url in urls]
 
@@ -240,13 +257,23 @@ class Lcc:
     def watch(self, root: str, *_: Any, **__: Any) -> Deferred[int]:
         if "refused" in root:
             return fail(NotifierRefused(code("limit"), "no more"))
-        return succeed(self.providers.setdefault(normalise_root(root), len(self.providers) + 1))
+        return succeed(self.providers.setdefault(normalise_root(root), 1 + max(self.providers.values(), default=0)))
 
     def tell(self, told: SourcedSet) -> Deferred[NoticeOutcome]:
         self.told.append(told)
         self.set_numbers.add(told.number)
-        self._queue.extend((told.pid, url["c"], url.get("op") == "recheck") for url in told.urls)
-        return succeed(NoticeOutcome(told.number))
+        root = next((root for root, pid in self.providers.items() if pid == told.pid), None)
+        if root is None:
+            return succeed(NoticeOutcome(told.number, code("provider-gone")))
+        refused = tuple(
+            RefusedElement(index, code("outside-roots"), "", url["c"])
+            for index, url in enumerate(told.urls, 1)
+            if not url["c"].startswith(root)
+        )
+        self._queue.extend(
+            (told.pid, url["c"], url.get("op") == "recheck") for url in told.urls if url["c"].startswith(root)
+        )
+        return succeed(NoticeOutcome(told.number, refused=refused))
 
     def close(self) -> None:
         pass

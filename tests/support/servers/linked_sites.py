@@ -13,6 +13,23 @@ from tests.support.ports import free_port
 from tests.support.servers.nginx import Nginx
 
 NOFOLLOW_SHARE = 0.05
+_FACETS = "".join(f'<a href="$request_uri&{facet}">{facet}</a>' for facet in ("c=red", "c=blue", "s=1", "s=2"))
+
+
+def _always(html: str) -> str:
+    return f"default_type text/html; return 200 '{html}';"
+
+
+TRAPS = {
+    "copies": _always('<a href="deeper/">The same page, however deep</a>'),
+    "deep": _always('<a href="$request_id/">Deeper</a>'),
+    "sessions": _always('<a href="?PHPSESSID=$request_id">The same page</a>'),
+    "calendar": _always('<a href="?day=$msec">The next day</a>'),
+    "facets": _always(_FACETS),
+    "redirects": "return 302 /traps/redirects/$request_id;",
+}
+"""Endless pages: folder -> what nginx answers, whatever is asked for below it."""
+_ENDLESS = " ".join(f"location /traps/{name}/ {{ {answer} }}" for name, answer in TRAPS.items())
 FORMS = (
     '<a href="{}">{}</a>',
     "<a class=x href='{}' title=y>{}</a>",
@@ -118,6 +135,7 @@ def generate(seed: int, roots: tuple[str, ...], pages: int, links: int, padding_
 class SiteServer(Nginx):
     """nginx with a host for each site: addresses of the loopback network.
 
+    :ivar traps: where endless pages begin, of each kind of :data:`TRAPS`; no page links there of itself.
     :param bytes_per_second: of an answer, from the second second on; 0: as fast as it can.
     """
 
@@ -128,5 +146,13 @@ class SiteServer(Nginx):
         www = folder / "www"
         www.mkdir(parents=True)
         slow = f"gzip off; limit_rate {bytes_per_second};" if bytes_per_second else ""
-        super().__init__(www, folder / "nginx", more=f"{listens} {slow} location / {{ root {www}/$server_addr; }}")
+        super().__init__(
+            www, folder / "nginx", more=f"{listens} {slow} location / {{ root {www}/$server_addr; }} {_ENDLESS}"
+        )
         self.roots = tuple(f"http://{address}:{port}/" for address in addresses)
+        self.traps = tuple(f"{self.roots[-1]}traps/{name}/{'?c=all' if name == 'facets' else ''}" for name in TRAPS)
+
+
+def is_trap(url: str) -> bool:
+    """Whether a page is one of endless ones."""
+    return "/traps/" in url

@@ -14,7 +14,7 @@ from lcc.roles.web.pages.orders import OrderingPage, Told, told
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.orders import CRAWL_PAUSE, CRAWL_RESUME, ORDERS
 from lcc.storage.spider.stores import store_troubles
-from lcc.storage.spider.views import biggest_hosts, crawl_statuses, parked_hosts
+from lcc.storage.spider.views import crawl_hosts, crawl_statuses
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import BodyRequest
 
@@ -76,12 +76,7 @@ def see_crawl(txn: Txn, number: int, order: int) -> _Seen | None:
     """All that the page of a crawl shows; None: there is no such crawl."""
     for status in crawl_statuses(txn):
         if status.crawl.id == number:
-            return _Seen(
-                status,
-                tuple(biggest_hosts(txn, number, ROWS_SHOWN)),
-                tuple(parked_hosts(txn, number, ROWS_SHOWN)),
-                told(txn, order, ORDERS),
-            )
+            return _Seen(*crawl_hosts(txn, status, ROWS_SHOWN), told(txn, order, ORDERS))
     return None
 
 
