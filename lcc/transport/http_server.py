@@ -7,6 +7,7 @@ twisted.web's channel trusts its peer in some ways that cost memory or a connect
 - While a client does not read, nothing more is read from it.
 - A client has some time for the head and body of a request, from its first byte on, however steadily it sends.
 - A connection that is to be closed and whose peer does not take the rest is closed without it.
+- The head of an answer and what is written with it leave in one write, at once.
 - A body is kept only where one is expected (:class:`BodyRequest`); one of any length is handed on while it arrives,
   and may be answered meanwhile (:class:`UploadRequest`).
 - What cannot be served is answered by a status and a line that says why: 400 (it is no request, the length of its
@@ -18,7 +19,7 @@ twisted.web's channel trusts its peer in some ways that cost memory or a connect
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, Protocol
@@ -30,6 +31,8 @@ from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel, datetimeToString
 from twisted.web.server import Request, Site
 from zope.interface import implementer
+
+from lcc.transport.direct import direct_transport, write_at_once
 
 REQUEST_SECONDS = 60.0
 """How long a request may take to arrive."""
@@ -69,6 +72,17 @@ class GuardedRequest(Request):
             self.setHeader(b"Date", datetimeToString(now()))
         self.setHeader("server", "LCC")  # instead of twisted.web's version
         super().render(resrc)
+
+    def write(self, data: bytes) -> None:
+        channel: Any = self.channel
+        if self.startedWriting or channel is None:
+            super().write(data)
+            return
+        channel.gather()
+        try:
+            super().write(data)
+        finally:
+            channel.send_gathered()
 
     def setResponseCode(self, code: int, message: bytes | None = None) -> None:
         # twisted.web's table ends before 429.
@@ -204,11 +218,15 @@ class GuardedChannel(HTTPChannel):
     _lingering_bytes = 0
 
     _idle_seconds: float | None = None
+    _direct: Any = None
+    _gathered: list[bytes] | None = None
+    """What is being written; None: all goes to the transport."""
     totalHeadersSize = HEAD_BYTES_MAX
     requests: list[Any]
 
     def connectionMade(self) -> None:
         self._idle_seconds = self.timeOut  # while a request is answered, that is None
+        self._direct = direct_transport(self.transport)
         super().connectionMade()
 
     def dataReceived(self, data: bytes) -> None:
@@ -222,6 +240,35 @@ class GuardedChannel(HTTPChannel):
         super().dataReceived(data)
         if self._full and self._answering:
             self._peer().pauseProducing()  # resumed when the answer has left
+
+    def gather(self) -> None:
+        """Keep what is written until :meth:`send_gathered`."""
+        self._gathered = []
+
+    def send_gathered(self) -> None:
+        """Write it."""
+        gathered, self._gathered = self._gathered, None
+        if gathered:
+            write_at_once(self.transport, self._direct, b"".join(gathered))
+
+    def writeHeaders(self, version: bytes, code: bytes, reason: bytes, headers: Any) -> None:
+        head = [version, b" ", code, b" ", reason, b"\r\n"]
+        for name, values in headers.getAllRawHeaders():
+            for value in values:
+                head += (name, b": ", value, b"\r\n")
+        self.writeSequence([*head, b"\r\n"])
+
+    def write(self, data: bytes) -> None:
+        if self._gathered is None:
+            super().write(data)
+        else:
+            self._gathered.append(data)
+
+    def writeSequence(self, iovec: Iterable[bytes]) -> None:
+        if self._gathered is None:
+            super().writeSequence(iovec)
+        else:
+            self._gathered.extend(iovec)
 
     def lineReceived(self, line: bytes) -> None:
         if self._leaving:

@@ -29,14 +29,13 @@ from twisted.internet.interfaces import (
     IReactorTime,
 )
 from twisted.internet.protocol import Protocol, connectionDone
-from twisted.internet.tcp import Connection
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from lcc.errors import StreamError
 from lcc.interfaces import IConversation, IFeed
-from lcc.transport.limited import Limited
+from lcc.transport.direct import direct_transport, write_at_once
 from lcc.transport.pipes import PipeEnd, Soon
 
 _log = Logger()
@@ -168,7 +167,7 @@ class XmlStream(Protocol):
             except (OSError, AttributeError):
                 pass  # a UNIX socket
         transport.registerProducer(self, True)
-        self._direct = _direct_transport(transport)
+        self._direct = direct_transport(transport)
         if isinstance(self._direct, PipeEnd):
             self._call_soon = self._direct.call_soon  # what is sent in a turn is there in the next, not the one after
         self._last_activity = self.clock.seconds()
@@ -305,20 +304,7 @@ class XmlStream(Protocol):
         if self._out:
             data = "".join(self._out).encode()
             self._out.clear()
-            self._write(data)
-
-    def _write(self, data: bytes) -> None:
-        transport: Any = self.transport
-        direct = self._direct
-        # At once only where nothing waits in its buffers: the order of the bytes has to stay.
-        if direct is not None and not (direct.dataBuffer or direct._tempDataBuffer):
-            sent = direct.writeSomeData(data)
-            if sent == len(data):
-                return
-            # An exception instead of a number: the ordinary way meets it again, and ends the connection properly.
-            if isinstance(sent, int):
-                data = data[sent:]
-        transport.write(data)
+            write_at_once(self.transport, self._direct, data)
 
     def _update_reading(self) -> None:
         if not self.connected_stream:
@@ -354,11 +340,3 @@ class XmlStream(Protocol):
         setattr(self, name, None)
         if call is not None and call.active():
             call.cancel()
-
-
-def _direct_transport(transport: Any) -> Any:
-    """The transport of a socket or pipe itself; None: something is done to the bytes in between (TLS), or it is
-    something else."""
-    while isinstance(transport, Limited):
-        transport = transport.transport
-    return transport if isinstance(transport, (Connection, PipeEnd)) else None

@@ -13,6 +13,7 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
+from twisted.internet.tcp import Connection
 from twisted.internet.testing import StringTransport
 from twisted.internet.threads import deferToThread
 from twisted.python.failure import Failure
@@ -138,6 +139,27 @@ def test_many_requests_on_one_connection(server: Server, sock: socket.socket) ->
         assert read_answers(sock, 1) == [b"/%d" % number]
     sock.sendall(b"".join(GET % number for number in range(2000)))
     assert read_answers(sock, 2000) == [b"/%d" % number for number in range(2000)]
+
+
+@pytest_twisted.ensureDeferred
+async def test_an_answer_leaves_in_one_write_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a change of the poll set, and a turn of the reactor."""
+    asked: list[object] = []
+    pieces: list[bytes] = []
+    start, write = Connection.startWriting, Connection.writeSomeData
+    monkeypatch.setattr(Connection, "startWriting", lambda self: asked.append(self) or start(self))
+    monkeypatch.setattr(Connection, "writeSomeData", lambda self, data: pieces.append(data) or write(self, data))
+    with closing(server.connect()) as sock:
+        for number in range(2):
+            sock.sendall(GET % number)
+            got = await deferToThread(sock.recv, 65536)
+            assert got.startswith(b"HTTP/1.1 200 OK\r\n") and got.endswith(b"\r\n\r\n/%d" % number)
+            assert pieces == [got] and asked == []
+            pieces.clear()
+        server.numbers.size_bytes = 8 * BIG
+        sock.sendall(GET % 2)
+        await deferToThread(sock.recv, 65536)
+        assert asked != [], "what the socket does not take goes by way of the reactor"
 
 
 @peer
