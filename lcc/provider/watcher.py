@@ -335,10 +335,11 @@ class Watcher:
             self._complain("events were lost, or a folder was replaced: comparing all files")
             return 0.0
         paths = await self._burst()
-        if not paths:
+        changes: list[Change] = await self._in_thread(self._site.changes, paths) if paths else []
+        if not changes:
+            # Also where files are written of which there is nothing to tell, however often.
             conversation.keep_alive()
             return None
-        changes: list[Change] = await self._in_thread(self._site.changes, paths)
         if self._is_mass_deletion(changes):
             return AGAIN_SECONDS
         for start in range(0, len(changes), SET_FILES_MAX):

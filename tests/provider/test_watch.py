@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 import pytest_twisted
 from twisted.internet import reactor
+from twisted.internet.address import IPv4Address
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.inotify import IN_Q_OVERFLOW
 from twisted.internet.threads import deferToThread
 
+from lcc.client.conversation import Conversation
 from lcc.provider import watcher
 from lcc.provider.files import Describer
 from lcc.provider.folders import absolute
@@ -24,7 +26,10 @@ from lcc.provider.mimetable import MimeTable
 from lcc.provider.statefile import UNSURE, Journal, StateDamaged, StateEntry, StateFile, StateWriter
 from lcc.provider.submitter import Orders
 from lcc.provider.watcher import Folder, Watcher
+from lcc.roles.uns.port import ProviderPort
+from tests.support.roles.uns import PASSWORD, World
 from tests.support.servers.uns import Script, listening
+from tests.support.transports import Wire
 from tests.support.waiting import until
 
 
@@ -124,6 +129,45 @@ async def test_files_are_told_as_they_change(site: Site) -> None:
     await until(lambda: site.known == {"c.html"})
     assert len(site.script.inits) == logins  # one connection that stays open
     assert {begin.urlprefix for begin, _ in site.script.sets} == {"http://site/"}
+
+
+def test_the_uns_drops_who_says_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path / "spool")
+    conversation = Conversation(world.clock, 7, PASSWORD, "", lambda gone: None)
+    server: Any = ProviderPort(world.uns).buildProtocol(IPv4Address("TCP", "192.0.2.1", 1))
+    wire = Wire(conversation.factory().buildProtocol(None), server)
+
+    def pass_time(seconds: float) -> None:
+        world.clock.advance(seconds)
+        for _ in range(5):
+            world.pump()
+            wire.settle()
+
+    pass_time(0)
+    idle = world.uns.settings.idle_timeout
+    for _ in range(10):
+        pass_time(watcher.KEEP_ALIVE_SECONDS)
+        conversation.keep_alive()
+    assert conversation.is_open and idle < 10 * watcher.KEEP_ALIVE_SECONDS
+    pass_time(idle - watcher.KEEP_ALIVE_SECONDS)
+    assert conversation.is_open
+    pass_time(idle)
+    assert not conversation.is_open
+    world.disk.close_all()
+
+
+@in_site
+async def test_files_of_which_nothing_is_told_do_not_make_it_silent(site: Site) -> None:
+    site.write("a.html")
+    await site.start()
+    conversation = site.watcher._conversation
+    assert conversation is not None
+    said: list[bool] = []
+    conversation.keep_alive = lambda: said.append(True)  # type: ignore[method-assign]
+    for number in range(2):
+        site.write("notes.unknown", str(number))
+        await until(lambda: len(said) > number)  # noqa: B023  # it is awaited
+    assert site.known == {"a.html"}
 
 
 @in_site
