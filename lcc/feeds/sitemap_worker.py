@@ -5,7 +5,7 @@ new, changed or gone.  An index gives the documents that it lists.  Only what is
 by it: no site speaks for another.
 
 Of ResourceSync, source descriptions and capability lists are indexes, and a resource list is a sitemap.  A change
-list says of each URL only what became of it last: what it does not name, or no longer, stays as it is.
+list, or a feed, says of each URL only what became of it last: what it does not name, or no longer, stays as it is.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Sitemaps (sitemaps.org): XML, their indexes, plain text, each maybe in gzip; read piece by piece, without a tree.
-Documents of ResourceSync (ANSI/NISO Z39.99-2017) are sitemaps that say more.
+"""Sitemaps (sitemaps.org): XML, their indexes, plain text, feeds, each maybe in gzip; read piece by piece, without a
+tree.  Documents of ResourceSync (ANSI/NISO Z39.99-2017) are sitemaps that say more.  A feed is read as a list of
+changes: it has the newest pages only.
 
 What is not well-formed lists nothing for certain: it is refused as a whole, unless ``recover`` says that links are
 all that is wanted.
@@ -8,7 +9,8 @@ all that is wanted.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
@@ -35,6 +37,10 @@ PIECE_BYTES = 1 << 16
 _ROOT_PIECE_BYTES = 512
 _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _ENTRIES = ("{*}url", "{*}sitemap")
+_FEEDS = ("rss", "feed", "RDF")
+_ITEMS = ("{*}item", "{*}entry")
+_DATES = ("updated", "modified", "pubDate", "date", "published")
+"""Of an item, the first that it has."""
 _MD = "{http://www.openarchives.org/rs/terms/}md"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -59,13 +65,15 @@ class SitemapReader:
 
     :param encoding: of the document; None: as it says itself.
     :param recover: go on behind what is not well-formed.
+    :param is_feed: it is one, and no sitemap.
     """
 
-    def __init__(self, encoding: str | None = None, recover: bool = False) -> None:
+    def __init__(self, encoding: str | None = None, recover: bool = False, is_feed: bool = False) -> None:
+        self._entry: Callable[[Any], Entry] = _item if is_feed else _entry
         # An entity is left as it stands: nothing grows, and nothing is opened.
         self._parser: Any = etree.XMLPullParser(
             events=("end",),
-            tag=_ENTRIES,
+            tag=_ITEMS if is_feed else _ENTRIES,
             encoding=encoding,
             recover=recover,
             resolve_entities=False,
@@ -86,7 +94,7 @@ class SitemapReader:
             raise FeedFault(f"no well-formed XML: {error.msg}") from None
         element: Any = None
         for _, element in self._parser.read_events():
-            yield _entry(element)
+            yield self._entry(element)
             element.clear()
         if element is not None:
             self._without = 0
@@ -124,6 +132,28 @@ def _entry(element: Any) -> Entry:
         elif tag == _MD:
             said = dict(child.attrib)
     return Entry(loc, lastmod, links, said)
+
+
+def _item(element: Any) -> Entry:
+    loc = ""
+    dates: dict[str, str] = {}
+    for child in element:
+        name = child.tag.rpartition("}")[2] if isinstance(child.tag, str) else ""
+        text = (child.text or "").strip()
+        if name == "link" and child.get("rel", "alternate") == "alternate":
+            loc = loc or text or child.get("href", "")
+        elif name in _DATES and text:
+            dates.setdefault(name, text)
+    time = _iso_time(next((dates[name] for name in _DATES if name in dates), ""))
+    return Entry(loc, time, (), {"change": "updated", "datetime": time or "-"})
+
+
+def _iso_time(text: str) -> str:
+    """A date of RSS as sitemaps write it; others as they are."""
+    try:
+        return parsedate_to_datetime(text).isoformat()
+    except ValueError:
+        return text
 
 
 def _forget_before(element: Any) -> None:
@@ -183,11 +213,13 @@ class SitemapDocument:
             return
         refuse_bombs(self._head)
         self.kind = root_of_xml(self._head)
-        if self.kind in ("rss", "feed", "RDF"):
-            raise FeedFault("it is a feed, and no sitemap; Next: lcc-admin feed add URL --full-content --listed")
+        self._is_feed = self.kind in _FEEDS
+        if self._is_feed:
+            self.kind = CHANGES
+            return
         if self.kind not in (SITEMAP, INDEX):
             what = f"the root <{self.kind[:40]}>" if self.kind else "no root"
-            raise FeedFault(f"a document with {what} is no sitemap: <urlset>, <sitemapindex> or text is one")
+            raise FeedFault(f"a document with {what} is no sitemap: <urlset>, <sitemapindex>, a feed or text is one")
         capability = capability_of_xml(self._head)
         if self.kind == SITEMAP and capability in (DESCRIPTION, CAPABILITIES, CHANGES):
             self.kind = capability
@@ -208,7 +240,7 @@ class SitemapDocument:
         yield from self._pieces
 
     def _elements(self) -> Iterator[Entry]:
-        reader = SitemapReader()
+        reader = SitemapReader(is_feed=self._is_feed)
         for piece in self._rest():
             yield from reader.feed(piece)
         reader.close()

@@ -39,6 +39,37 @@ def test_documents_of_each_kind_packed_and_not(data: bytes) -> None:
         assert entries(content) == expected
 
 
+RSS = """<?xml version="1.0"?><rss version="2.0" xmlns:a="http://www.w3.org/2005/Atom"><channel>
+<link>http://h.example/</link><a:link rel="self" href="http://h.example/feed"/><pubDate>yesterday</pubDate>
+<item><title>1</title><link> http://h.example/1 </link><pubDate>Thu, 01 Jan 2026 01:00:00 +0100</pubDate></item>
+<item><a:link rel="replies" href="http://h.example/r"/><link>http://h.example/2</link></item>
+<item><title>no link</title></item><item><link>http://h.example/3</link><pubDate>soon</pubDate></item>
+</channel></rss>"""
+ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><link href="http://h.example/"/>
+<entry><link rel="enclosure" href="http://h.example/x.mp3"/><link href="http://h.example/1"/>
+<published>2020-01-01T00:00:00Z</published><updated>2026-01-01T00:00:00Z</updated></entry>
+<entry><link rel="alternate" href="http://h.example/2"/></entry>
+<entry><source><link href="http://h.example/source"/></source></entry>
+<entry><link href="http://h.example/3"/><published>soon</published></entry></feed>"""
+RDF = """<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"
+xmlns:dc="http://purl.org/dc/elements/1.1/"><channel><link>http://h.example/</link></channel>
+<item><link>http://h.example/1</link><dc:date>2026-01-01</dc:date></item>
+<item><link>http://h.example/2</link></item><item/>
+<item><link>http://h.example/3</link><dc:date>soon</dc:date></item></r:RDF>"""
+
+
+@pytest.mark.parametrize("data", [RSS, ATOM, RDF], ids=["rss", "atom", "rdf"])
+def test_a_feed_is_a_list_of_changes(data: str) -> None:
+    """It has the newest pages only: what falls out of it is not gone."""
+    said = worked(gzip.compress(data.encode()))
+    assert said.stored[-1]["sitemap"]["kind"] == "changelist" and said.urls == {
+        "http://h.example/1": "1767225600@1767225600",
+        "http://h.example/2": "-?@-?",
+        "http://h.example/3": "soon?@soon?",
+    }
+    assert said.logs == ["1 of 4 URLs are left out: not of http://h.example/, or no URLs"]
+
+
 def test_every_cut_of_a_piece(monkeypatch: Any) -> None:
     data = urlset("http://h.example/?a=1&amp;b=%C3%BC", *pages(*range(40)), lastmod="2026-01-02").encode()
     expected = entries(data)
@@ -56,7 +87,7 @@ def test_every_cut_of_a_piece(monkeypatch: Any) -> None:
         (b"", "empty"),
         (b" \n ", "empty"),
         (b"<!DOCTYPE html><html><body>not found</body></html>", "root <html>"),
-        (b"<rss><channel/></rss>", "it is a feed.* --listed"),
+        (b"<rss><channel/>", "well-formed"),
         (b"<!-- nothing", "no root"),
         (urlset(*pages(1)).encode()[:-5], "well-formed"),
         (urlset(*pages("a&b")).encode(), "well-formed"),
