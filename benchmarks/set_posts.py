@@ -1,11 +1,11 @@
 """Sets by HTTP: one-page POSTs over kept connections, and one long body whose memory stays flat.
 
-``python benchmarks/set_posts.py [--posts 10000] [--providers 100] [--at-once 48] [--urls 1000000]``
+``python benchmarks/set_posts.py [--posts 10000] [--providers 100] [--at-once 48] [--urls 1000000] [--runs 5]``
 
 Real ``twistd lcc-push``, ``lcc-uns`` and ``lcc-qm`` on SQLite; no robot runs.  One thread plays all clients, on the
 same cores: it sends what a client sends, waits for the verdict, and sends the next page on the same connection.  The
-same pages as sets over open connections to port 9000 are what ``small_sets.py`` measures.  For the long body, the
-peak of the push server's memory is told, before and after.
+same pages as sets over open connections to port 9000 are what ``small_sets.py`` measures.  Of the long body, it is
+told by how much the peaks of memory grow.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ import json
 import select
 import socket
 import time
+from pathlib import Path
 
-from common import cpu_seconds_of, free_port, peak_memory_bytes, scratch, table
+from common import free_port, scratch
 from lcc_site import PASSWORD, LccSite
 from queue_fill import note_chores_done
+from rows import Row, add_options, at_least, give
 from small_sets_provider import ROOT
 
 WARM_UP = 300
+RATE_GOAL = 2000
+ROLE_NAMES = {"uns": "UNS", "qm": "QM", "push": "push server"}
 SILENCE_SECONDS_MAX = 60.0
 _PIECE_URLS = 1000
 
@@ -96,46 +100,66 @@ def long_body(port: int, urls: int) -> float:
     return time.monotonic() - begun
 
 
+def measure(folder: Path, options: argparse.Namespace) -> tuple[float, dict[str, float], list[float]]:
+    """POSTs a second, CPU milliseconds of each role for one; of a long body URLs a second, CPU microseconds of the
+    push server for one, and by how many MB the peaks of memory of the push server and of the UNS have grown."""
+    port = free_port()
+    settings = {"push": {"listen": f"tcp:{port}:interface=127.0.0.1", "connections_per_address": 0}}
+    site = LccSite(folder, None, settings, roles=("uns", "qm", "push"))
+    site.add_providers({pid: ROOT.format(pid=pid) for pid in range(1, options.providers + 1)})
+    note_chores_done(site.url, site.home)
+    try:
+        site.start()
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            site.check()
+            time.sleep(0.1)
+        clients = Clients(port, options.providers, options.at_once)
+        clients.run(min(WARM_UP, options.posts))
+        before = site.cpu_seconds()
+        rate = options.posts / clients.run(options.posts)
+        costs = {name: 1000 * (cpu - before[name]) / options.posts for name, cpu in site.cpu_seconds().items()}
+        long: list[float] = []
+        if options.urls:
+            peaks, cpu = site.peaks_mb(), site.cpu_seconds()["push"]
+            seconds = long_body(port, options.urls)
+            cpu, after = site.cpu_seconds()["push"] - cpu, site.peaks_mb()
+            grown = [after[role] - peaks[role] for role in ("push", "uns")]
+            long = [options.urls / seconds, 1e6 * cpu / options.urls, *grown]
+        return rate, costs, long
+    finally:
+        site.stop()
+
+
 def main() -> None:
     """Measure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--posts", type=int, default=10_000)
     parser.add_argument("--providers", type=int, default=100)
     parser.add_argument("--at-once", type=int, default=48, help="connections")
     parser.add_argument("--urls", type=int, default=1_000_000, help="of the long body; 0: none")
+    add_options(parser)
     options = parser.parse_args()
     with scratch() as folder:
-        port = free_port()
-        settings = {"push": {"listen": f"tcp:{port}:interface=127.0.0.1", "connections_per_address": 0}}
-        site = LccSite(folder / "site", None, settings, roles=("uns", "qm", "push"))
-        site.add_providers({pid: ROOT.format(pid=pid) for pid in range(1, options.providers + 1)})
-        note_chores_done(site.url, site.home)
-        try:
-            site.start()
-            while socket.socket().connect_ex(("127.0.0.1", port)):
-                site.check()
-                time.sleep(0.1)
-            clients = Clients(port, options.providers, options.at_once)
-            clients.run(WARM_UP)
-            pids = {name: process.pid for name, process in site.processes.items()}
-            before = {name: cpu_seconds_of(pid) for name, pid in pids.items()}
-            seconds = clients.run(options.posts)
-            rows = [
-                [name, f"{1000 * (cpu_seconds_of(pid) - before[name]) / options.posts:.3f}"]
-                for name, pid in pids.items()
-            ]
-            print(
-                f"one-page POSTs: {options.posts / seconds:,.0f} a second\n\n" + table(["who", "CPU ms a POST"], rows)
-            )
-            if options.urls:
-                peak, cpu = peak_memory_bytes(pids["push"]), cpu_seconds_of(pids["push"])
-                seconds = long_body(port, options.urls)
-                after, cpu = peak_memory_bytes(pids["push"]), cpu_seconds_of(pids["push"]) - cpu
-                print(f"\na body of {options.urls:,} URLs: {options.urls / seconds:,.0f} URLs a second,")
-                print(f"{1e6 * cpu / options.urls:.1f} CPU us a URL in the push server,")
-                print(f"whose peak of memory was {peak / 1e6:.0f} MB before, and is {after / 1e6:.0f} MB")
-        finally:
-            site.stop()
+        found = [measure(folder / str(number), options) for number in range(options.runs)]
+    rates, costs, longs = zip(*found, strict=True)
+    note = f"{options.at_once} kept connections, {options.providers} providers; to the verdict"
+    rows = [
+        Row("sets of one page by HTTP, SQLite", "sets/s", rates, goal=at_least(RATE_GOAL, of_ratio=False), note=note),
+        Row("CPU of all roles, sets of one page by HTTP", "ms", [sum(each.values()) for each in costs]),
+    ]
+    for role in costs[0]:
+        name = f"CPU of the {ROLE_NAMES[role]}, sets of one page by HTTP"
+        rows.append(Row(name, "ms", [each[role] for each in costs]))
+    if options.urls:
+        speeds, works, pushes, unses = zip(*longs, strict=True)
+        what = f"a set of {options.urls:,} URLs by HTTP"
+        rows += [
+            Row("a long set by HTTP, SQLite", "URLs/s", speeds, note=f"{options.urls:,} URLs, to the verdict"),
+            Row("CPU of the push server, a long set by HTTP", "µs", works),
+            Row("memory that the push server takes for a long set by HTTP", "MB", pushes, peak=True, note=what),
+            Row("memory that the UNS takes for a long set by HTTP", "MB", unses, peak=True, note=what),
+        ]
+    give(options, rows)
 
 
 if __name__ == "__main__":

@@ -142,6 +142,30 @@ STEPS = (
         quick="--seconds 2",
     ),
     Step(
+        "IndexNow, SQLite",
+        "push_speed",
+        ("pushed URLs in lists of 100, SQLite", "pushed URLs one by one, SQLite"),
+        full="--sqlite",
+        quick="--sqlite --seconds 2",
+    ),
+    Step(
+        "sets by HTTP",
+        "set_posts",
+        (
+            "sets of one page by HTTP, SQLite",
+            "CPU of all roles, sets of one page by HTTP",
+            "memory that the push server takes for a long set by HTTP",
+        ),
+        quick="--posts 3000 --urls 100000",
+    ),
+    Step("sitemaps", "sitemap_speed", ("CPU of a changed sitemap",)),
+    Step(
+        "subscribers of the hub",
+        "hub_subscribers",
+        ("memory of hub subscribers", "peak memory of lcc-cu with its hub", "deliveries of the hub"),
+        quick="--subscribers 1000",
+    ),
+    Step(
         "latency",
         "latency",
         ("notification to cached, p50", "notification to cached, p99"),

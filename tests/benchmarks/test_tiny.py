@@ -16,12 +16,15 @@ TINY = {
     "TLS": "--connections 2",
     "intake": "--urls 500",
     "packages": "--files 20 --file-bytes 500",
+    "sitemaps": "--urls 200",
 }
 TINY_LONG = {
     "IndexNow": "--seconds 0.3 --connections 2",
     "feeds without news, SQLite": "--feeds 3 --items 1 --peers sfeed --sqlite",
     "fetching": "--files 40 --peers curl",
     "latency": "--urls 2 --sqlite",
+    "sets by HTTP": "--posts 20 --providers 3 --at-once 4 --urls 2000",
+    "subscribers of the hub": "--subscribers 5 --topics 2",
     "small sets, SQLite": "--sessions 20 --sets 40 --providers 5 --at-once 4 --sqlite",
 }
 """Those that start a whole LCC, or more."""
@@ -44,4 +47,5 @@ def test_a_tiny_run(name: str, arguments: str, tmp_path: Path) -> None:
     peer = arguments.partition("--peers ")[2].partition(" ")[0]
     named = {row for row in step.rows if row.endswith(peer)}
     assert named <= rows.keys()
-    assert all(len(row.ours) == 1 and row.ours[0] > 0 for row in rows.values())
+    # Memory may have grown by nothing.
+    assert all(len(row.ours) == 1 and (row.ours[0] > 0 or row.unit == "MB") for row in rows.values())
