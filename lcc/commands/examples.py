@@ -140,6 +140,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lcc-admin push": (("lcc-admin push list", "sites that push what has changed"),),
     "lcc-admin push list": (("lcc-admin push list --state approval", "those that wait for your word"),),
     "lcc-admin push hubs": (("lcc-admin push hubs --state dropped", "hubs that do not push"),),
+    "lcc-admin push subscribers": (("lcc-admin push subscribers --failing", "whom deliveries do not reach"),),
     "lcc-admin push approve": (("lcc-admin push approve www.example.com", "let it become a watched provider"),),
     "lcc-admin push refuse": (("lcc-admin push refuse www.example.com", "accept nothing from it"),),
     "lcc-admin task": (("lcc-admin task list", "list all tasks"),),

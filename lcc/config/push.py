@@ -72,7 +72,12 @@ class PushConfig:
     )
     attempts_max: int = setting(5, "attempts to fetch a key file from a site that cannot be reached", minimum=1)
     keep: int = setting(30 * 86400, "how long reports know a push", unit="seconds", minimum=3600)
-    checks_at_once: int = setting(8, "key files that are fetched at once", minimum=1, maximum=1000)
+    checks_at_once: int = setting(
+        8,
+        "key files that are fetched at once, and hubs that are asked; of one site or hub a quarter",
+        minimum=2,
+        maximum=1000,
+    )
     connect_timeout: float = setting(
         10.0, "timeout for connecting to a site", unit="seconds", minimum=0.1, maximum=300
     )

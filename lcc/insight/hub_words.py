@@ -1,4 +1,4 @@
-"""What is known of the hubs of a feed, for commands."""
+"""What is known of the hubs of feeds, and of subscribers of our own, for commands and the monitor."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lcc.domain.wording import duration
+from lcc.model.hub import HubSubscriber
 from lcc.model.websub import HubState, HubSubscription
 
 
@@ -22,6 +23,22 @@ def hub_record(found: HubSubscription) -> dict[str, Any]:
         "pushed_time": found.pushed_time or None,
         "missed": found.missed,
         "due_time": found.due_time,
+        "reason": found.why,
+    }
+
+
+def subscriber_record(found: HubSubscriber) -> dict[str, Any]:
+    """A subscriber of our hub for JSON, without what is secret: its key, and all but the site of its callback."""
+    state = "dropped" if found.dropped else "failing" if found.failures else "owed" if found.due_time else "current"
+    return {
+        "site": found.site,
+        "topic": found.topic,
+        "user": found.cuid or None,
+        "state": state,
+        "since_time": found.since_time or None,
+        "deliveries": found.deliveries,
+        "delivered_time": found.delivered_time or None,
+        "expires_time": found.expires_time,
         "reason": found.why,
     }
 

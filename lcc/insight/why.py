@@ -37,7 +37,7 @@ ERRORS_MAX = 5
 def explain(
     txn: Txn, config: Config, now: int, url: str, pid: int | None = None, fetch_url: bool = False
 ) -> dict[str, Any]:
-    """All that is known of a URL.
+    """All that is known of a URL; ``pushes`` (:func:`lcc.insight.push_words.push_records`) is for the caller to add.
 
     :param now: seconds since 1970.
     :param url: normalised.

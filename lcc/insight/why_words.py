@@ -7,6 +7,7 @@ from typing import Any
 
 from lcc.domain.wording import duration, utc
 from lcc.errors import entry_for
+from lcc.insight.push_words import say_pushes
 from lcc.insight.records import CACHED
 from lcc.storage.disk.content_paths import content_path
 
@@ -18,6 +19,8 @@ _QUOTAS = {1501: "file", 1502: "space"}
 def say(answer: Record) -> Iterator[str]:
     """Lines of output; details are indented."""
     yield answer["url"]
+    for line in say_pushes(answer.get("pushes", ())):
+        yield f"  {line}"
     if not answer["providers"]:
         yield "  no provider has a root for it (see lcc-admin provider list)"
     for provider in answer["providers"]:

@@ -13,6 +13,7 @@ class HubAsk:
     :ivar mode: ``subscribe`` or ``unsubscribe``.
     :ivar cuid: the content user; 0: without a token.
     :ivar timeline, number: from which change on; empty: from now on.
+    :ivar party: the user or the address that asks; empty: not known.
     """
 
     id: bytes
@@ -26,12 +27,14 @@ class HubAsk:
     number: int
     due_time: int
     failures: int = 0
+    party: str = ""
 
 
 @attrs.frozen
 class HubSubscriber:
     """One who is told of changes: one row, however far behind.
 
+    :ivar site: of the callback.
     :ivar timeline, number: of the last change that was delivered.
     :ivar dropped: it is told so, then forgotten.
     :ivar due_time: when something is delivered next; 0: nothing is owed.
@@ -51,6 +54,7 @@ class HubSubscriber:
     due_time: int
     expires_time: int
     made_time: int
+    site: str = ""
     failures: int = 0
     since_time: int = 0
     delivered_time: int = 0

@@ -14,7 +14,7 @@ from lcc.domain.websub import is_url
 from lcc.errors import ConfigError
 from lcc.fetchers.guarded_client import GuardedClient
 from lcc.roles.cu.console import CuCommands, CuEngine
-from lcc.roles.cu.hub.engine import Hub
+from lcc.roles.cu.hub.engine import ASKS_AT_ONCE, Hub
 from lcc.roles.cu.metrics import CuMetrics
 from lcc.roles.cu.packages.production import Where, Workshop, content_ports, package_threads
 from lcc.roles.cu.questions import Questions
@@ -168,7 +168,7 @@ def _hub(
     client = GuardedClient(
         reactor,
         attrs.evolve(config.bot, connect_timeout=settings.hub_deadline, dns_cache=60.0),
-        at_once=settings.hub_deliveries,
+        at_once=settings.hub_deliveries + ASKS_AT_ONCE,
         deadline_seconds=settings.hub_deadline,
         allow_private=settings.hub_allow_private,
     )

@@ -23,7 +23,7 @@ from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
-from lcc.storage.database.migrations import MAIN, SPIDER, TASKS
+from lcc.storage.database.migrations import HUB, MAIN, PUSH, SPIDER, TASKS
 from lcc.storage.database.place import place_of
 from lcc.transport.certificates import Credentials
 from lcc.transport.http_client import HttpClient, is_address
@@ -89,15 +89,17 @@ def build(config: Config, environment: Environment) -> RoleService:
 
     database = opened(config.database.url, config.home, MAIN)
     # Files of their own, or tables among the others.
-    tasks, frontier = (
+    tasks, frontier, push, hub = tables = [
         opened(*place) if place.series != MAIN else database
-        for place in (place_of(config, TASKS), place_of(config, SPIDER))
-    )
+        for place in (place_of(config, series) for series in (TASKS, SPIDER, PUSH, HUB))
+    ]
     monitor = Monitor(
         config,
         database,
         tasks,
         frontier,
+        push,
+        hub,
         reactor,
         environment.now,
         lambda: database_disk(config, environment.disk),
@@ -116,8 +118,11 @@ def build(config: Config, environment: Environment) -> RoleService:
     for service in (
         HomeService(config.home, environment.disk),
         DatabaseService(database),
-        *([DatabaseService(tasks, "tasks")] if tasks is not database else []),
-        *([DatabaseService(frontier, "frontier")] if frontier is not database else []),
+        *(
+            DatabaseService(each, name)
+            for each, name in zip(tables, ("tasks", "frontier", "push", "hub"), strict=True)
+            if each is not database
+        ),
         _Watching(monitor),
         PortService(
             reactor,

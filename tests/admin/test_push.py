@@ -9,9 +9,14 @@ import time
 import attrs
 
 from lcc.config import load_config
+from lcc.model.hub import HubSubscriber
+from lcc.model.pushes import KeyState, SiteKey
 from lcc.model.websub import HubState, HubSubscription
-from lcc.storage.database.migrations import PUSH
+from lcc.storage.database.migrations import HUB, PUSH
 from lcc.storage.database.place import place_of
+from lcc.storage.hub.subscribers import SUBSCRIBERS, digest
+from lcc.storage.push import store
+from lcc.storage.push.store import KEYS
 from lcc.storage.push.subscriptions import SUBSCRIPTIONS, get_subscription
 from tests.support.admin import Lcc
 from tests.support.databases import DirectDatabase
@@ -55,3 +60,48 @@ def test_hubs_of_feeds(lcc: Lcc) -> None:
     assert "DROPPED: it does not push; asked again in 6 d" in lcc.admin("feed", "show", FEED).stdout
     assert "it does not push" in lcc.admin("push", "hubs", "--state", "dropped").stdout
     assert lcc.rows("push", "hubs", "--state", "leaving") == []
+
+
+def test_subscribers_of_the_hub(lcc: Lcc) -> None:
+    assert "nobody has subscribed" in lcc.admin("push", "subscribers").stdout
+    place = place_of(load_config(lcc.config_path), HUB)
+    database = DirectDatabase(place.url, place.home, place.series)
+    for number, failures in enumerate((0, 3)):
+        callback = f"https://user{number}.example.net/{'ab' * 8}"
+        found = HubSubscriber(
+            digest(callback), digest("t"), callback, "https://lcc/atom", "cd" * 8, number, "", 0, 0, 0, 9, 1
+        )
+        site = f"https://user{number}.example.net/"
+        row = attrs.astuple(
+            attrs.evolve(found, site=site, failures=failures, why="HTTP status 500" if failures else "")
+        )
+        database.now(lambda txn, row=row: SUBSCRIBERS.upsert(txn, [row]))
+    database.blocking.close()
+    rows = lcc.rows("push", "subscribers")
+    assert sorted((row["site"], row["user"], row["state"], row["reason"]) for row in rows) == [
+        ("https://user0.example.net/", None, "current", ""),
+        ("https://user1.example.net/", 1, "failing", "HTTP status 500"),
+    ]
+    text = lcc.admin("push", "subscribers", "--failing").stdout
+    assert (
+        "user1" in text and "user0" not in text and "abab" not in text + str(rows) and "cdcd" not in text + str(rows)
+    )
+
+
+def test_why_knows_what_waits_to_be_told(lcc: Lcc) -> None:
+    url = "https://www.example.org/caf%C3%A9"
+    assert lcc.admin("why", url).stdout.count("pushed") == 0
+    place = place_of(load_config(lcc.config_path), PUSH)
+    database = DirectDatabase(place.url, place.home, place.series)
+    places = "http://www.example.org/", "0123456789", "http://www.example.org/k.txt", "http://www.example.org/"
+    key = SiteKey(digest("k"), *places, KeyState.WAITING, why="1302 refused")
+    database.now(lambda txn: KEYS.upsert(txn, [store._row(key)]))
+    row = 1, key.id, 0, 0, 0, store._json([{"c": url}]), 1, "", 1_780_000_000
+    database.now(lambda txn: store._SETS.insert(txn, [row]))
+    database.blocking.close()
+    text = lcc.admin("why", url).stdout
+    # Its key file was fetched by http, which speaks for https, too.
+    said = "pushed 2026-05-28 20:26:40 UTC with the key of http://www.example.org/: the key file is yet to be fetched"
+    assert f"{said}: 1302 refused\n" in text, text
+    assert json.loads(lcc.admin("why", url, "--json").stdout)["pushes"][0]["host"] == "www.example.org"
+    assert "pushed" not in lcc.admin("why", url + "x").stdout

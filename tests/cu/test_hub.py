@@ -15,7 +15,7 @@ from lcc.config import CuConfig
 from lcc.domain.websub import WebSubRefused, signature_fault
 from lcc.fetchers.guarded_client import NoAnswer, Reply
 from lcc.roles.cu.access import EVERYTHING, Access
-from lcc.roles.cu.hub.engine import Hub
+from lcc.roles.cu.hub.engine import ASKS_AT_ONCE, PARTY_ASKS_AT_ONCE, Hub
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.storage.database.migrations import HUB, MAIN
 from lcc.storage.hub.subscribers import HubStore, list_subscribers
@@ -38,12 +38,14 @@ class Callbacks:
     :ivar questions: the fields of each GET.
     :ivar got: host -> bodies that were delivered.
     :ivar held: is the answer to the next question.
+    :ivar hanging: hosts that never answer.
     :ivar denied: called when somebody is told that it is dropped.
     """
 
     def __init__(self) -> None:
         self.confirms = True
         self.held: Deferred[Reply] | None = None
+        self.hanging: dict[str, list[Deferred[Reply]]] = {}
         self.denied: Callable[[], object] = lambda: None
         self.answers: dict[str, int | Exception | Deferred[Reply]] = {}
         self.questions: list[dict[str, str]] = []
@@ -60,11 +62,18 @@ class Callbacks:
         held, self.held = self.held, None
         if held is not None:
             return held
+        host = urlsplit(url).hostname or ""
+        if host in self.hanging:
+            self.hanging[host].append(Deferred())
+            return self.hanging[host][-1]
         return succeed(Reply(200, challenge.encode() if self.confirms else b"<html>welcome</html>"))
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Deferred[Reply]:
         host = urlsplit(url).hostname or ""
         self.headers, self.asked = headers, self.asked + 1
+        if host in self.hanging:
+            self.hanging[host].append(Deferred())
+            return self.hanging[host][-1]
         answer = self.answers.get(host, 200)
         if isinstance(answer, Deferred):
             return answer
@@ -242,6 +251,17 @@ def test_slow_ones_do_not_keep_others_waiting(open_world: Callable[..., World]) 
     assert world.told() == [["two"]]
 
 
+def test_a_site_that_hangs_does_not_keep_others_waiting(open_world: Callable[..., World]) -> None:
+    world = open_world(hub_deliveries=4)
+    for number in range(5):
+        world.request(callback=f"http://slow.example.net/{number}")
+    world.callbacks.hanging["slow.example.net"] = []
+    world.request()
+    put(world, "one")
+    world.pass_time(2)
+    assert world.told() == [["one"]] and world.callbacks.asked == 3
+
+
 def test_dead_ones_are_dropped_and_told(world: World) -> None:
     world.request()
     world.callbacks.answers["user.example.net"] = 500
@@ -276,6 +296,30 @@ def test_who_does_not_confirm(world: World) -> None:
     world.request()
     world.pass_time(200)
     assert world.rows == [] and len(world.callbacks.questions) == 1
+
+
+def test_slow_callbacks_do_not_put_off_confirmations(world: World) -> None:
+    slow = [f"slow{number}.example.net" for number in range(38)]
+    world.callbacks.hanging = {host: [] for host in slow}
+    for host in slow[:8]:
+        world.request(callback=f"http://{host}/", party="192.0.2.9")
+    assert len(world.callbacks.questions) == PARTY_ASKS_AT_ONCE
+    world.request(party="198.51.100.1")
+    assert [row.callback for row in world.rows] == [CALLBACK]
+    # One is asked when another has had its time; those that did not answer do not take the places of new ones.
+    for host in slow[:4]:
+        world.callbacks.hanging[host][0].errback(NoAnswer("no answer within 10 seconds"))
+    world.pass_time(2)
+    assert len(world.callbacks.questions) == 2 * PARTY_ASKS_AT_ONCE + 1
+    for number, host in enumerate(slow[8:], 10):
+        world.request(callback=f"http://{host}/", party=f"192.0.2.{number}")
+    assert sum(map(len, world.callbacks.hanging.values())) - 4 == ASKS_AT_ONCE * 3 // 4
+    world.pass_time(60)
+    assert sum(len(world.callbacks.hanging[host]) for host in slow[:4]) == 4, "their party has its share"
+    for host in slow[4:8]:
+        world.callbacks.hanging[host][0].errback(NoAnswer("no answer within 10 seconds"))
+    world.pass_time(2)
+    assert sum(len(world.callbacks.hanging[host]) for host in slow[:4]) == 8, "in places of their own"
 
 
 def test_unsubscribing_and_renewing(world: World) -> None:

@@ -71,6 +71,7 @@ SHARED_BY_ROLES = frozenset(
         "lcc.roles.accounts",
         "lcc.roles.background",
         "lcc.roles.front",
+        "lcc.roles.places",
         "lcc.roles.notifier",
         "lcc.roles.pausing",
         "lcc.roles.peer",

@@ -37,16 +37,18 @@ def push_database(backend: Backend) -> DirectDatabase:
 class Sites:
     """In place of the fetcher: the files of all sites.
 
-    :ivar files: URL -> content, or the failure.
+    :ivar files: URL -> content, or the failure; or it never comes.
     """
 
     def __init__(self) -> None:
-        self.files: dict[str, bytes | FetchError] = {}
+        self.files: dict[str, bytes | FetchError | Deferred[None]] = {}
         self.asked: list[str] = []
 
     def fetch(self, order: Any, sink: Any, follow: Callable[[str, str], str]) -> Deferred[None]:
         self.asked.append(order.url)
         found = self.files.get(order.url, FetchError.from_status(404))
+        if isinstance(found, Deferred):
+            return found
         if isinstance(found, FetchError):
             return fail(found)
         sink.write(found)

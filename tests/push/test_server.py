@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import attrs
 import pytest
+from twisted.internet.defer import Deferred
 
 from lcc.config import WatchedConfig
 from lcc.errors import FetchError, StoreUnavailable, code
 from lcc.model import Provider
+from lcc.model.pushes import KeyState, Submission
 from lcc.model.sources import Source
+from lcc.roles.push import engine
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.providers.watched import find_or_make_watched
-from lcc.storage.push.keys import decide_key
-from tests.support.databases import Backend
+from lcc.storage.push import store
+from lcc.storage.push.keys import decide_key, list_keys
+from lcc.storage.push.store import SET_URLS, Arrival
+from tests.support.databases import Backend, result_of
 from tests.support.logs import LoggedErrors
 
-from .kit import KEY, SITE, World
+from .kit import KEY, NOW, SITE, World
 
 FILE = f"{SITE}{KEY}.txt"
 
@@ -68,6 +74,32 @@ def test_an_unknown_site(world: World) -> None:
     assert [(each["urls"], each["state"]) for each in shown["pushes"]] == [(1, "told"), (2, "told")]
 
 
+def test_the_report_has_what_could_not_be_fetched(world: World) -> None:
+    world.sites.files[FILE] = KEY.encode()
+    world.push("a")
+    world.pass_time(1)
+    [told] = world.uns.told
+    columns = ("pid", "number", "code", "message", "url", "sent", "time", "source")
+    for number, (url, source) in enumerate(
+        (
+            (SITE + "a", Source.PUSHED),
+            (SITE.replace("http:", "https:") + "b", Source.PUSHED | Source.TOLD),
+            (SITE + "secret", Source.TOLD),
+            ("http://other.example/", Source.PUSHED),
+        ),
+        1,
+    ):
+        error = FetchError("address-forbidden", "10.1.2.3 is private")
+        row = told.pid, number, error.code, error.text, url, "[]", NOW, int(source)
+        world.main.now(lambda txn, row=row: txn.insert("urlerrs", columns, [row]))
+    shown = report(world)["errors"]
+    assert [(each["url"], each["code"]) for each in shown] == [
+        ("https://www.example.org/b", code("address-forbidden")),
+        (SITE + "a", code("address-forbidden")),
+    ]
+    assert "10.1.2.3" not in str(shown)
+
+
 def test_a_key_that_is_not_there(world: World) -> None:
     assert world.push("a")[0] == 202
     world.pass_time(1)
@@ -99,6 +131,19 @@ def test_a_site_that_cannot_be_reached(world: World) -> None:
     world.sites.files[FILE] = KEY.encode()
     world.pass_time(61)
     assert [urls for _, urls in world.uns.urls] == [[SITE + "a"], [SITE + "b"]]
+
+
+def test_a_slow_site_does_not_keep_others_waiting(world: World) -> None:
+    slow = [f"{KEY}{number}" for number in range(4)]
+    for key in slow:
+        world.sites.files[f"{SITE}{key}.txt"] = Deferred()
+        world.push("a", key=key)
+    world.pass_time(1)
+    assert len(world.sites.asked) == 2
+    world.sites.files[f"http://b.example/{KEY}.txt"] = KEY.encode()
+    assert world.get(url="http://b.example/x", key=KEY)[0] == 202
+    world.pass_time(2)
+    assert [urls for _, urls in world.uns.urls] == [["http://b.example/x"]]
 
 
 def test_it_never_comes_back(world: World) -> None:
@@ -225,6 +270,69 @@ def test_a_second_server_takes_over(world: World, logged_errors: LoggedErrors) -
     assert logged_errors.flush("another push server")
     assert world.push("a")[0] == 503
     second.stop()
+
+
+def test_pushes_that_arrive_together_are_told_as_one(world: World) -> None:
+    world.sites.files[FILE] = KEY.encode()
+    world.push("first")
+    world.pass_time(1)
+    world.uns.answer()
+    pid = world.uns.told[0].pid
+    [shown] = world.tables.now(list_keys)
+    submission = Submission(shown.site, shown.key, shown.location, shown.folder, (SITE + "a",))
+    others = attrs.evolve(submission, urls=tuple(f"{SITE}{number}" for number in range(SET_URLS)))
+    # The fourth could draw no number, and is newer than the others; one of another provider's counts as none.
+    pushes = (submission, 201), (others, 203), (submission, 202)
+    arrivals = [Arrival(pushed, pid, order, NOW) for pushed, order in pushes]
+    arrivals += [Arrival(submission, pid, 0, NOW), Arrival(submission, pid + 1, 204, NOW)]
+    assert {key.state for key in result_of(world.server.store._accept_all(arrivals))} == {KeyState.PROVEN}
+    world.pass_time(2)
+    told = [(each.order, len(each.urls)) for each in world.uns.told[1:]]
+    assert told == [(203, SET_URLS), (203, 2), (world.uns.order, 2)]
+    world.uns.answer()
+    world.pass_time(1)
+    assert [each["urls"] for each in report(world)["pushes"]] == [2, 2, SET_URLS, 1]
+
+
+def test_a_proven_key_is_not_looked_up_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "PROVEN_KEPT", 1)
+    world.sites.files[FILE] = KEY.encode()
+    world.push("a")
+    world.pass_time(1)
+    assert world.push("b")[0] == 200
+    with monkeypatch.context() as patch:
+        patch.setattr(world.server.store, "_find_all", None)
+        assert world.push("c")[0] == 200
+    # Somebody else's push takes its place, and what an operator says holds at once.
+    world.sites.files[f"{SITE}9876543210.txt"] = b"9876543210"
+    world.push("d", key="9876543210")
+    world.pass_time(1)
+    assert world.push("d", key="9876543210")[0] == 200 and world.push("e")[0] == 200
+    assert world.tables.now(decide_key, "www.example.org", False, 1 << 40) == 2
+    assert world.push("f") == (403, {"error": "the operator has refused this site"})
+
+
+@pytest.mark.parametrize("bound", ["keep", "RECORDS_MAX"])
+def test_records_are_forgotten_as_fast_as_they_come(
+    open_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(store, "PURGED_AT_ONCE", 2)
+    monkeypatch.setattr(engine, "PURGED_AT_ONCE", 2)
+    world = open_world(unknown_sites="register", keep=3600)
+    world.sites.files[FILE] = KEY.encode()
+    for name in "abcdefg":
+        world.push(name)
+        world.pass_time(1)
+        world.uns.answer()
+    world.pass_time(1)
+    assert len(report(world)["pushes"]) == 7
+    if bound == "keep":
+        world.clock.advance(3600)
+    else:
+        monkeypatch.setattr(store, bound, 0)
+        world.clock.advance(engine.PURGE_SECONDS)
+    world.pass_time(5)
+    assert report(world)["pushes"] == [], "not some thousands in ten minutes"
 
 
 def test_many_hosts_from_one_address(open_world: Callable[..., World]) -> None:

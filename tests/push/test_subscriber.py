@@ -34,14 +34,18 @@ class Hub:
 
     :ivar answer: of the next requests; an exception: there is none.
     :ivar asked: URL and form of each request.
+    :ivar hanging: URLs that never answer.
     """
 
     def __init__(self) -> None:
         self.answer: Reply | Exception = Reply(202, b"")
         self.asked: list[tuple[str, dict[str, str]]] = []
+        self.hanging: set[str] = set()
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Deferred[Reply]:
         self.asked.append((url, {name: values[0] for name, values in parse_qs(body.decode()).items()}))
+        if url in self.hanging:
+            return Deferred()
         return fail(self.answer) if isinstance(self.answer, Exception) else succeed(self.answer)
 
     @property
@@ -312,6 +316,16 @@ def test_a_hub_that_accepts_and_vanishes(world: HubWorld, logged_errors: LoggedE
     world.clock.advance(7 * DAY)
     world.pass_time(2)
     assert len(world.hub.asked) == 7 and world.confirm()[0] == 200
+
+
+def test_a_slow_hub_does_not_keep_others_waiting(world: HubWorld) -> None:
+    world.hub.hanging.add(HUB)
+    for number in range(9):
+        world.feed(f"{TOPIC}?{number}")
+    world.pass_time(3)
+    world.feed(f"{TOPIC}?other", "https://other.example.net/")
+    world.pass_time(3)
+    assert [url for url, _ in world.hub.asked] == [HUB, HUB, "https://other.example.net/"]
 
 
 def test_a_hub_that_refuses(world: HubWorld) -> None:

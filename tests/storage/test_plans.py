@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lcc.model import Cursor
+from lcc.roles.cu import resourcesync
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import provider_status
 from lcc.storage.queue import admin_retry, consistency, housekeeping, record, time_slots, waiting_retries
@@ -101,6 +102,14 @@ def test_recording(big: Queue) -> None:
         ),
         small=("pstats", "pidb"),  # here it is all of these providers
     )
+
+
+def test_parts_of_a_resource_list(big: Queue) -> None:
+    """ResourceSync: what an index and its parts cost is what they return, however large the cache."""
+    source = resourcesync.Source("http://lcc.example/", big.pid)
+    check(big, lambda txn: resourcesync.resource_list(txn, source, 10))
+    for part in (0, 7, 99):
+        check(big, lambda txn, part=part: resourcesync.resource_part(txn, source, NOON, 100, part))
 
 
 def test_who_has_work_looks_at_sets_only(big: Queue) -> None:

@@ -1,4 +1,5 @@
-"""``lcc-admin push``: sites that push what has changed, and their keys; hubs that push what is new in feeds."""
+"""``lcc-admin push``: sites that push what has changed, and their keys; hubs that push what is new in feeds; who is
+pushed by the hub of content users."""
 
 from __future__ import annotations
 
@@ -13,13 +14,15 @@ from lcc.admin.output import Column, Listing, json_option
 from lcc.domain.sites import host_of
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
-from lcc.insight.hub_words import hub_record
+from lcc.insight.hub_words import hub_record, subscriber_record
+from lcc.insight.push_words import key_record
 from lcc.model.pushes import KeyState
 from lcc.model.websub import HubState
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.database.migrations import PUSH
+from lcc.storage.database.migrations import HUB, PUSH
 from lcc.storage.database.place import place_of
-from lcc.storage.push.keys import decide_key, list_keys
+from lcc.storage.hub.subscribers import list_subscribers
+from lcc.storage.push.keys import REFUSED_SECONDS, decide_key, list_keys
 from lcc.storage.push.subscriptions import list_subscriptions
 
 _COLUMNS = (
@@ -38,9 +41,16 @@ _HUBS = (
     Column("hub", 40),
     Column("reason"),
 )
+_SUBSCRIBERS = (
+    Column("site", 30),
+    Column("user", 5, "number"),
+    Column("state", 8),
+    Column("delivered_time", 19, "time", title="delivered (UTC)"),
+    Column("expires_time", 19, "time", title="expires (UTC)"),
+    Column("topic", 40),
+    Column("reason"),
+)
 HUBS_SHOWN = 1000
-REFUSED_SECONDS = 365 * 86400
-"""How long new pushes with a key are refused that an operator has refused."""
 
 
 @contextmanager
@@ -58,7 +68,7 @@ def _host(_context: click.Context, _parameter: click.Parameter, text: str) -> st
 
 @click.group("push")
 def push_group() -> None:
-    """Sites that push what has changed by IndexNow, and hubs of feeds (doc/push.md)."""
+    """Sites that push what has changed by IndexNow, and hubs (doc/push.md)."""
 
 
 @push_group.command("list")
@@ -71,16 +81,7 @@ def list_command(admin: Admin, state: str | None, as_json: bool) -> None:
     with _tables(admin) as database:
         keys = database.interact(list_keys, None if state is None else KeyState(state))
     for key in keys:
-        listing.row(
-            {
-                "folder": key.folder,
-                "state": key.state.value,
-                "pid": key.pid or None,
-                "named": key.made_time,
-                "proven": key.proven_time or None,
-                "reason": key.why,
-            }
-        )
+        listing.row(key_record(key))
     listing.end("no site has pushed anything" if state is None else f"no keys are {state}")
 
 
@@ -97,6 +98,21 @@ def hubs_command(admin: Admin, state: str | None, as_json: bool) -> None:
         record = hub_record(each)
         listing.row(record if as_json else {column.name: record[column.name] for column in _HUBS})
     listing.end("no feed is subscribed to at a hub" if state is None else f"no subscriptions are {state}")
+
+
+@push_group.command("subscribers")
+@click.option("--failing", is_flag=True, help="Only those whose deliveries fail, the longest first.")
+@json_option
+@pass_admin
+def subscribers_command(admin: Admin, failing: bool, as_json: bool) -> None:
+    """List the subscribers of the hub of content users, the newest first."""
+    listing = Listing(_SUBSCRIBERS, as_json)
+    with admin.database_at(place_of(admin.config, HUB)) as database:
+        found = database.interact(list_subscribers, HUBS_SHOWN, failing)
+    for each in found:
+        record = subscriber_record(each)
+        listing.row(record if as_json else {column.name: record[column.name] for column in _SUBSCRIBERS})
+    listing.end("all deliveries succeed" if failing else "nobody has subscribed at the hub")
 
 
 @push_group.command("approve")

@@ -12,8 +12,11 @@ from lcc.commands.errors import Failed
 from lcc.commands.watch import clean
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
+from lcc.insight.push_words import push_records
 from lcc.insight.why import explain
 from lcc.insight.why_words import say
+from lcc.storage.database.migrations import PUSH
+from lcc.storage.database.place import place_of
 from lcc.storage.providers.providers import NoSuchProvider
 
 
@@ -37,6 +40,11 @@ def why_command(admin: Admin, url: str, pid: int | None, fetch_url: bool, as_jso
             answer = database.interact(explain, admin.config, admin.now(), name, pid, fetch_url)
         except NoSuchProvider as error:
             raise Failed(str(error), SEE_PROVIDERS) from None
+    answer["pushes"] = []
+    place = place_of(admin.config, PUSH)
+    if place.is_there():
+        with admin.database_at(place) as database:
+            answer["pushes"] = database.interact(push_records, name)
     if as_json:
         click.echo(json.dumps(answer))
         return

@@ -15,7 +15,7 @@ accepted, as many as ``[push] untold_max``.  A newer push server takes the table
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -26,7 +26,9 @@ from lcc.config import PushConfig
 from lcc.domain.indexnow import PushRefused
 from lcc.domain.throttle import Throttle
 from lcc.errors import Busy, StoreUnavailable
+from lcc.model import StoredError
 from lcc.model.pushes import KeyState, PushClaim, PushRecord, SiteKey, Submission
+from lcc.model.sources import Source
 from lcc.roles.proof_files import ProofFiles
 from lcc.roles.push.counters import Counters
 from lcc.roles.push.draws import Draws
@@ -36,7 +38,8 @@ from lcc.roles.push.subscriber import Subscriber
 from lcc.roles.push.teller import Teller
 from lcc.storage.database.database import Database
 from lcc.storage.providers.watched import roots_on
-from lcc.storage.push.store import Arrival, PushStore
+from lcc.storage.push.store import PURGED_AT_ONCE, Arrival, PushStore
+from lcc.storage.views.inspect import errors_below
 from lcc.transport.connection_limits import party_of_host
 
 _log = Logger()
@@ -45,8 +48,20 @@ T = TypeVar("T")
 TICK_SECONDS = 1.0
 PURGE_SECONDS = 600
 DATABASE_SECONDS = 20.0
+ERRORS_SHOWN = 100
 BUSY_SECONDS = 30.0
 """After which a sender may try again when there is no room."""
+
+
+class Report(NamedTuple):
+    """What became of pushes.
+
+    :ivar pushes: lately, the newest first; ``errors``: of fetches of what was pushed below the folder of the key.
+    """
+
+    key: SiteKey
+    pushes: list[PushRecord]
+    errors: list[StoredError]
 
 
 class PushServer:
@@ -95,7 +110,7 @@ class PushServer:
         self._teller = Teller(store, main, self.draws, registers, self.counters, self._answered)
         self._ticker = LoopingCall(self._tick)
         self._ticker.clock = clock
-        self._purged: float | None = None
+        self._purge_due = clock.seconds()
 
     def start(self) -> None:
         """Claim the tables, and work."""
@@ -205,12 +220,20 @@ class PushServer:
         if wait:
             raise PushRefused(429, "too many requests from this address, try again later", wait)
 
-    def report(self, host: str, key: str) -> Deferred[list[tuple[SiteKey, list[PushRecord]]]]:
+    async def report(self, host: str, key: str) -> list[Report]:
         """What became of the pushes of a site with a key.
 
         :param host: normal, with its port unless that is the usual one.
         """
-        return self.ask(self.store.report([f"http://{host}/", f"https://{host}/"], key))
+        found = await self.ask(self.store.report([f"http://{host}/", f"https://{host}/"], key))
+        reports = []
+        for each, pushes in found:
+            errors: list[StoredError] = []
+            if each.state is KeyState.PROVEN and each.pid:
+                asked = self._main.interact(errors_below, each.pid, Source.PUSHED, each.folder, ERRORS_SHOWN)
+                errors = await self.ask(asked)
+            reports.append(Report(each, pushes, errors))
+        return reports
 
     def _proof_ended(self, count: int, told: bool) -> None:
         self.unproven -= count
@@ -231,14 +254,8 @@ class PushServer:
                 self.is_claimed = True
                 self.claimed(claim)
             await self.store.check()
-            now = self._clock.seconds()
-            if self._purged is None or now - self._purged >= PURGE_SECONDS:
-                self._purged = now
-                await self.store.purge(int(self.now()) - self.settings.keep)
-                if self.sets is not None:
-                    await self.sets.purge()
-                # An operator may have refused what waits.
-                self.unproven, self.untold = await self.store.counts()
+            if self._clock.seconds() >= self._purge_due:
+                await self._purge()
             self._prover.tick()
             self._teller.tick()
             if self.subscriber is not None:
@@ -254,6 +271,15 @@ class PushServer:
         except Exception as error:
             self.trouble = str(error)
             _log.failure("Periodic tick failed")
+
+    async def _purge(self) -> None:
+        more = await self.store.purge(int(self.now()) - self.settings.keep) >= PURGED_AT_ONCE
+        if self.sets is not None and await self.sets.purge():
+            more = True
+        # An operator may have refused what waits.
+        self.unproven, self.untold = await self.store.counts()
+        # What is left goes with the next ticks: it is pushed faster than some thousands in ten minutes.
+        self._purge_due = self._clock.seconds() + (0 if more else PURGE_SECONDS)
 
     def ask(self, question: Deferred[T]) -> Deferred[T]:
         """What the database answers, if it does in time."""

@@ -8,21 +8,18 @@ A key that was good stays so while its site cannot be reached.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import attrs
-from twisted.internet.defer import CancelledError, DeferredList, ensureDeferred
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from lcc.config import PushConfig
 from lcc.domain.indexnow import key_fault
 from lcc.domain.retries import doubled_seconds
-from lcc.errors import Busy, FetchError, Remedy, StoreUnavailable, code
+from lcc.errors import FetchError, Remedy, code
 from lcc.model.pushes import KeyState, SiteKey
-from lcc.roles.background import Background
 from lcc.roles.notifier import NotifierRefused
+from lcc.roles.places import Places
 from lcc.roles.proof_files import ProofFiles
 from lcc.roles.push.counters import Counters
 from lcc.roles.push.draws import Draws
@@ -44,6 +41,7 @@ class Prover:
 
     :param main: the database of providers; only read.
     :param freed: called with the number of URLs that wait for a proof no longer, and whether they are told.
+    :ivar tick, stop: those of its :class:`lcc.roles.places.Places`.
     """
 
     def __init__(
@@ -65,28 +63,16 @@ class Prover:
         self._now = now
         self._counters = counters
         self._freed = freed
-        self._work = Background("Cannot check keys", failed=self._failed)
         self._fetches = 0
-
-    def tick(self) -> None:
-        """Each second, and when a key is new."""
-        if not self._work.busy:
-            self._work.begin(self._do())
-
-    def stop(self) -> None:
-        """End what is under way."""
-        self._work.cancel()
-
-    async def _do(self) -> None:
-        while True:
-            keys: Sequence[SiteKey] = await self._store.due_keys(int(self._now()), self._settings.checks_at_once)
-            if not keys:
-                return
-            looks = [ensureDeferred(self._look(key)) for key in keys]
-            results: list[tuple[bool, Any]] = await DeferredList(looks, consumeErrors=True)
-            for done, result in results:
-                if not done:
-                    result.raiseException()
+        self._places: Places[SiteKey] = Places(
+            "check keys",
+            settings.checks_at_once,
+            lambda *which: store.due_keys(int(self._now()), *which),
+            self._look,
+            lambda key: key.site,
+            settings.checks_at_once // 4,
+        )
+        self.tick, self.stop = self._places.tick, self._places.stop
 
     async def _look(self, key: SiteKey) -> None:
         new = key
@@ -158,8 +144,3 @@ class Prover:
         freed = await self._store.save_key(key, order)
         if freed:
             self._freed(freed, key.state is KeyState.PROVEN)
-
-    def _failed(self, failure: Failure) -> None:
-        # The engine notices the first two by itself.
-        if not failure.check(StoreUnavailable, Busy, CancelledError):
-            _log.failure("Cannot check keys", failure=failure)

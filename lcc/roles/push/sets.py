@@ -35,7 +35,7 @@ from lcc.protocols.set_bodies import SetBody
 from lcc.roles.push.gateway import Account, Gateway
 from lcc.roles.push.set_transfer import SetAnswer, Upload
 from lcc.roles.standstills import Standstills
-from lcc.storage.push.requests import ANSWER_BYTES_MAX, SetRequest, SetRequests, digest_of, request_id
+from lcc.storage.push.requests import ANSWER_BYTES_MAX, PURGED_AT_ONCE, SetRequest, SetRequests, digest_of, request_id
 from lcc.transport.http_server import UploadRequest
 
 KEYS_WINDOW_SECONDS = 3600.0
@@ -123,9 +123,9 @@ class SetIntake:
         self._standstills.watch(False)
         self.gateway.close()
 
-    async def purge(self) -> None:
-        """Forget old keys."""
-        await self._requests.purge(int(self._now()) - self._keep_seconds)
+    async def purge(self) -> bool:
+        """Forget old keys; whether there are others."""
+        return await self._requests.purge(int(self._now()) - self._keep_seconds) >= PURGED_AT_ONCE
 
     async def status(self, account: Account) -> InitAccepted:
         """What the UNS tells the provider at the beginning.

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred, DeferredList, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -45,6 +45,7 @@ from lcc.fetchers.guarded_client import GuardedClient, NoAnswer, one_line
 from lcc.model.websub import FeedFacts, HubState, HubSubscription
 from lcc.numbers import parse_number
 from lcc.roles.background import Background
+from lcc.roles.places import Places
 from lcc.roles.push.counters import Counters
 from lcc.storage.database.database import Database
 from lcc.storage.database.gathering import Gathering
@@ -104,7 +105,14 @@ class Subscriber:
         self._counters = counters
         self._pushes: Gathering[Pushed, None] = Gathering(self._store_pushes)
         self._work = Background("Cannot follow feeds and their hubs", failed=self._failed)
-        self._asking = Background("Cannot ask hubs", failed=self._failed)
+        self._asking: Places[HubSubscription] = Places(
+            "ask hubs",
+            settings.checks_at_once,
+            lambda *which: store.due(int(self._now()), *which),
+            self._ask_hub,
+            lambda row: row.hub,
+            settings.checks_at_once // 4,
+        )
         self._read_upto = 0
         self._read: dict[int, int] = {}
         self._swept = ""
@@ -115,13 +123,12 @@ class Subscriber:
         self._ticks += 1
         if not self._work.busy:
             self._work.begin(self._do())
-        if not self._asking.busy:
-            self._asking.begin(self._ask_hubs())
+        self._asking.tick()
 
     def stop(self) -> None:
         """End what is under way."""
         self._work.cancel()
-        self._asking.cancel()
+        self._asking.stop()
 
     def callback_of(self, ident: str) -> str:
         """Where the hub of this subscription pushes to."""
@@ -324,15 +331,6 @@ class Subscriber:
             )
 
     # Asking hubs.
-
-    async def _ask_hubs(self) -> None:
-        rows = await self._store.due(int(self._now()), self._settings.checks_at_once)
-        if rows:
-            asked = [ensureDeferred(self._ask_hub(row)) for row in rows]
-            results: list[tuple[bool, Any]] = await DeferredList(asked, consumeErrors=True)
-            for done, result in results:
-                if not done:
-                    result.raiseException()
 
     async def _ask_hub(self, row: HubSubscription) -> None:
         now = int(self._now())

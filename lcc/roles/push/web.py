@@ -17,9 +17,10 @@ from twisted.web.server import NOT_DONE_YET
 from lcc.domain.indexnow import PushRefused, read_body, read_query
 from lcc.domain.sites import host_of
 from lcc.domain.urls import normalise
-from lcc.errors import Busy, StoreUnavailable, UrlError
-from lcc.model.pushes import KeyState, PushRecord, SiteKey, Submission
+from lcc.errors import Busy, StoreUnavailable, UrlError, entry_for
+from lcc.model.pushes import KeyState, Submission
 from lcc.roles.push.engine import PushServer
+from lcc.roles.push.engine import Report as PushReport
 from lcc.transport.http_replies import RETRY_SECONDS, Explained, client_address, reply_json, run
 from lcc.transport.http_server import GuardedSite, UploadRequest
 from lcc.transport.limited import LimitedFactory
@@ -160,10 +161,11 @@ class Report(Answering):
         found = await self._server.report(host, key)
         if not found:
             raise PushRefused(404, f"no push of {host} with this key is known")
-        reply_json(request, 200, {"host": host, "keys": [_shown(*each) for each in found]}, {})
+        reply_json(request, 200, {"host": host, "keys": [_shown(each) for each in found]}, {})
 
 
-def _shown(key: SiteKey, records: list[PushRecord]) -> dict[str, Any]:
+def _shown(report: PushReport) -> dict[str, Any]:
+    key = report.key
     return {
         "location": key.location,
         "folder": key.folder,
@@ -172,7 +174,13 @@ def _shown(key: SiteKey, records: list[PushRecord]) -> dict[str, Any]:
         "provider": key.pid or None,
         "proven": key.proven_time or None,
         "pushes": [
-            {"time": each.time, "urls": each.count, "state": each.state, "reason": each.text} for each in records
+            {"time": each.time, "urls": each.count, "state": each.state, "reason": each.text}
+            for each in report.pushes
+        ],
+        # What exactly went wrong may name addresses of the operator's network.
+        "errors": [
+            {"time": each.time, "url": each.url, "code": each.code, "error": entry_for(each.code).text}
+            for each in report.errors
         ],
     }
 

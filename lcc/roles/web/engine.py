@@ -57,7 +57,8 @@ class Monitor:
     """The engine of the web monitor.
 
     :param tasks: where the tables of tasks are.
-    :param frontier: where those of spiders are.
+    :param frontier: where those of spiders are; ``push``, ``hub``: those of the push server, and of the hub of
+        content users.
     :param now: seconds since 1970.
     :param disk_trouble: why the disk of a SQLite file is nearly full; empty: it is not.
     :param keep: makes what keeps these over a restart.
@@ -75,6 +76,8 @@ class Monitor:
         database: Database,
         tasks: Database,
         frontier: Database,
+        push: Database,
+        hub: Database,
         clock: Any,
         now: Callable[[], float],
         disk_trouble: Callable[[], str],
@@ -88,6 +91,8 @@ class Monitor:
         self.database = database
         self.tasks = tasks
         self.frontier = frontier
+        self.push = push
+        self.hub = hub
         self.now = now
         self.clock = clock
         self.samples = Samples()

@@ -35,3 +35,14 @@ class Table:
         :param update: only of these columns; None: of all but the key.
         """
         txn.upsert(self.name, self.columns, rows, self.key, update)
+
+
+def due_where(failing: bool, share: str, without: Collection[str]) -> str:
+    """The condition of what may be done at servers of strangers (:class:`lcc.roles.places.Places`).
+
+    :param failing: rows whose column ``failures`` is above 0, or the others.
+    :param share: the column of who has a share.
+    :param without: whose rows are left out: the parameters of the condition.
+    """
+    where = "failures > 0" if failing else "failures = 0"
+    return f"{where} AND {share} NOT IN ({', '.join('?' * len(without))})" if without else where

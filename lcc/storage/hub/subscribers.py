@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred
 from lcc.model.hub import HubAsk, HubSubscriber
 from lcc.storage.database.claimed import ClaimedTables
 from lcc.storage.database.database import Database
-from lcc.storage.database.table import Table
+from lcc.storage.database.table import Table, due_where
 from lcc.storage.database.transactions import Txn
 
 WHY_CHARS = 500
@@ -61,7 +61,7 @@ class HubStore:
 
     def counts(self) -> Deferred[tuple[int, int, int]]:
         """Subscribers, those of them whose deliveries fail, and open requests."""
-        return self._select(_counts)
+        return self._select(hub_counts)
 
     def get(self, ident: bytes) -> Deferred[HubSubscriber | None]:
         """A subscriber."""
@@ -83,9 +83,13 @@ class HubStore:
         """A request; it takes the place of an open one of the same callback and topic."""
         return self._write(_add_ask, ask)
 
-    def due_asks(self, now: int, limit: int) -> Deferred[list[HubAsk]]:
-        """Requests whose callbacks are to be asked; after all others those that were asked in vain."""
-        return self._select(_due_asks, now, limit)
+    def due_asks(self, now: int, failing: bool, without: Sequence[str], limit: int) -> Deferred[list[HubAsk]]:
+        """Requests whose callbacks are to be asked, the longest waiting first.
+
+        :param failing: of those that were asked in vain, or of the others.
+        :param without: parties whose requests are left out.
+        """
+        return self._select(_due_asks, now, failing, without, limit)
 
     def confirmed(self, ask: HubAsk, subscriber: HubSubscriber | None) -> Deferred[None]:
         """A callback has confirmed a request; None: it subscribes no longer."""
@@ -95,12 +99,13 @@ class HubStore:
         """A callback could not be asked; 0: it is asked no more.  A request that has taken its place stays."""
         return self._write(_ask_later, ask, due_time)
 
-    def due(self, now: int, failing: bool, limit: int) -> Deferred[list[HubSubscriber]]:
+    def due(self, now: int, failing: bool, without: Sequence[str], limit: int) -> Deferred[list[HubSubscriber]]:
         """Those to whom something is to be delivered, the longest waiting first.
 
         :param failing: of those whose last delivery failed, or of the others.
+        :param without: sites of callbacks that are left out.
         """
-        return self._select(_due, now, failing, limit)
+        return self._select(_due, now, failing, without, limit)
 
     def change(self, subscriber: HubSubscriber, **values: Any) -> Deferred[None]:
         """What became of a delivery; nothing where it has renewed its subscription, or was dropped, meanwhile.
@@ -118,11 +123,39 @@ class HubStore:
         return self._write(_purge, now)
 
 
-def list_subscribers(txn: Txn, limit: int) -> list[HubSubscriber]:
-    """The newest ones."""
+def list_subscribers(txn: Txn, limit: int, failing: bool = False) -> list[HubSubscriber]:
+    """The newest ones.
+
+    :param failing: only those whose deliveries fail, and those that are dropped; the longest failing first.
+    """
+    where, order = ("WHERE failures > 0 OR dropped = 1", "since_time") if failing else ("", "made_time DESC")
     return [
-        as_subscriber(row) for row in txn.query(f"{SUBSCRIBERS.select} ORDER BY made_time DESC, id LIMIT ?", [limit])
+        as_subscriber(row) for row in txn.query(f"{SUBSCRIBERS.select} {where} ORDER BY {order}, id LIMIT ?", [limit])
     ]
+
+
+class HubTopic(NamedTuple):
+    """A topic that has subscribers.
+
+    :ivar subscribers: how many; ``failing``: of these, whose deliveries fail; ``owed``: to whom something is owed.
+    :ivar delivered_time: of the last delivery; 0: there was none.
+    """
+
+    topic: str
+    subscribers: int
+    failing: int
+    owed: int
+    delivered_time: int
+
+
+def hub_topics(txn: Txn, limit: int) -> list[HubTopic]:
+    """Those with the most subscribers."""
+    sql = (
+        "SELECT MIN(topic), COUNT(*), SUM(CASE WHEN failures > 0 THEN 1 ELSE 0 END),"
+        " SUM(CASE WHEN due_time > 0 THEN 1 ELSE 0 END), MAX(delivered_time)"
+        " FROM hubsub WHERE dropped = 0 GROUP BY topicid ORDER BY COUNT(*) DESC, MIN(topic) LIMIT ?"
+    )
+    return [HubTopic(topic, *map(int, counts)) for topic, *counts in txn.query(sql, [limit])]
 
 
 def _position(txn: Txn) -> str:
@@ -138,7 +171,8 @@ def _topics(txn: Txn) -> dict[bytes, str]:
     return {bytes(ident): topic for ident, topic in txn.query(sql)}
 
 
-def _counts(txn: Txn) -> tuple[int, int, int]:
+def hub_counts(txn: Txn) -> tuple[int, int, int]:
+    """See :meth:`HubStore.counts`."""
     asks = txn.value("SELECT COUNT(*) FROM hubask", [], 0)
     row = txn.one("SELECT COUNT(*), SUM(CASE WHEN failures > 0 THEN 1 ELSE 0 END) FROM hubsub") or (0, 0)
     return row[0], round(row[1] or 0), asks
@@ -169,9 +203,10 @@ def _add_ask(txn: Txn, ask: HubAsk) -> None:
     ASKS.upsert(txn, [attrs.astuple(ask)])
 
 
-def _due_asks(txn: Txn, now: int, limit: int) -> list[HubAsk]:
-    sql = f"{ASKS.select} WHERE due_time <= ? ORDER BY failures, due_time LIMIT ?"
-    return [_ask(row) for row in txn.query(sql, [now, limit])]
+def _due_asks(txn: Txn, now: int, failing: bool, without: Sequence[str], limit: int) -> list[HubAsk]:
+    where = due_where(failing, "party", without)
+    sql = f"{ASKS.select} WHERE due_time <= ? AND {where} ORDER BY due_time LIMIT ?"
+    return [_ask(row) for row in txn.query(sql, [now, *without, limit])]
 
 
 def _confirmed(txn: Txn, ask: HubAsk, subscriber: HubSubscriber | None) -> None:
@@ -192,10 +227,10 @@ def _ask_later(txn: Txn, ask: HubAsk, due_time: int) -> None:
         txn.execute("DELETE FROM hubask WHERE id = ?", [ask.id])
 
 
-def _due(txn: Txn, now: int, failing: bool, limit: int) -> list[HubSubscriber]:
-    where = "failures > 0" if failing else "failures = 0"
+def _due(txn: Txn, now: int, failing: bool, without: Sequence[str], limit: int) -> list[HubSubscriber]:
+    where = due_where(failing, "site", without)
     sql = f"{SUBSCRIBERS.select} WHERE due_time > 0 AND due_time <= ? AND {where} ORDER BY due_time, id LIMIT ?"
-    return [as_subscriber(row) for row in txn.query(sql, [now, limit])]
+    return [as_subscriber(row) for row in txn.query(sql, [now, *without, limit])]
 
 
 _SAME = "id = ? AND expires_time = ? AND secret = ? AND dropped = ?"

@@ -20,6 +20,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.push.store import PushStore
 
 ANSWER_BYTES_MAX = 32_000
+PURGED_AT_ONCE = 5000
 _ROWS = Table("setrequest", ["id"], ("id", "pid", "query", "connorder", "status", "answer", "time"))
 
 
@@ -74,7 +75,10 @@ class SetRequests:
         return self._store.write(_forget, ident)
 
     def purge(self, before: int) -> Deferred[int]:
-        """Forget what began before then, some of it; returns how many."""
+        """Forget what began before then.
+
+        :returns: how many; :data:`PURGED_AT_ONCE`: there may be others.
+        """
         return self._store.write(_purge, before)
 
 
@@ -97,8 +101,7 @@ def _forget(txn: Txn, ident: bytes) -> None:
 
 
 def _purge(txn: Txn, before: int) -> int:
-    idents = [
-        ident for (ident,) in txn.query("SELECT id FROM setrequest WHERE time < ? ORDER BY time LIMIT 5000", [before])
-    ]
+    sql = "SELECT id FROM setrequest WHERE time < ? ORDER BY time LIMIT ?"
+    idents = [ident for (ident,) in txn.query(sql, [before, PURGED_AT_ONCE])]
     txn.execute_in("DELETE FROM setrequest WHERE id IN ({in})", idents)
     return len(idents)

@@ -2,9 +2,9 @@
 
 Owns ``pushkey`` and ``pushset``; :mod:`lcc.storage.push.subscriptions` has those at hubs.
 
-Strategy: pushes that arrive together share a transaction, in the writer thread; they are answered once it is
-committed.  A set waits for the proof of its key, then gets a new number, under which it is told: numbers rise in the
-order of telling.  A told set keeps a row without its URLs, for the report.
+Strategy: pushes that arrive together share a transaction, in the writer thread, and those of one key sets; they are
+answered once it is committed.  A set waits for the proof of its key, then gets a new number, under which it is told:
+numbers rise in the order of telling.  A told set keeps a row without its URLs, for the report.
 
 Failures: a newer push server fences older ones off, whose writes fail with Busy.  What was written and not heard of
 is told again, or stands there twice: the UNS applies each number once, and a URL that is pushed twice is fetched
@@ -14,18 +14,20 @@ once more.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from twisted.internet.defer import Deferred
+import attrs
+from twisted.internet.defer import Deferred, succeed
 
 from lcc.model.pushes import KeyState, PushClaim, PushRecord, PushSet, SiteKey, Submission
 from lcc.storage.database.claimed import ClaimedTables
 from lcc.storage.database.database import Database
 from lcc.storage.database.gathering import Gathering
 from lcc.storage.database.locked_counter import locked_counter
-from lcc.storage.database.table import Table
+from lcc.storage.database.table import Table, due_where
 from lcc.storage.database.transactions import Txn
 from lcc.storage.push.subscriptions import SubscriptionStore
 
@@ -33,6 +35,11 @@ SET_URLS = 500
 """URLs of one set, as of other notifiers."""
 WHY_CHARS = 1000
 RECORDS_SHOWN = 20
+RECORDS_MAX = 1_000_000
+"""Answered sets that are kept, however young they are."""
+PURGED_AT_ONCE = 2000
+PROVEN_KEPT = 1000
+"""Proven keys that are in memory."""
 _UNPROVEN, _READY, _TOLD, _REFUSED = range(4)
 _STATES = ("waiting", "accepted", "told", "refused")
 KEYS = Table(
@@ -111,6 +118,7 @@ class PushStore:
         self.write = self._tables.write
         self._arrivals: Gathering[Arrival, SiteKey] = Gathering(self._accept_all)
         self._finds: Gathering[bytes, SiteKey | None] = Gathering(self._find_all)
+        self._proven: OrderedDict[bytes, SiteKey] = OrderedDict()
         self.subscriptions = SubscriptionStore(database, self.write)
 
     def claim(self) -> Deferred[PushClaim]:
@@ -122,21 +130,36 @@ class PushStore:
 
         :returns: its key, as it is now; REFUSED: nothing was stored.
         """
-        return self._arrivals.ask(arrival)
+        return self._arrivals.ask(arrival).addCallback(self._found)
 
     def _accept_all(self, arrivals: list[Arrival]) -> Deferred[Sequence[SiteKey]]:
         return self.write(_accept, arrivals)
 
+    def _found(self, key: SiteKey) -> SiteKey:
+        self._proven.pop(key.id, None)
+        if key.state is KeyState.PROVEN:
+            self._proven[key.id] = key
+            if len(self._proven) > PROVEN_KEPT:
+                self._proven.popitem(last=False)
+        return key
+
     def find(self, submission: Submission) -> Deferred[SiteKey | None]:
-        """Its key, if it was ever named."""
-        return self._finds.ask(key_id(submission.key, submission.location))
+        """Its key, if it was ever named; one that was proven when it was accepted last may be refused by now, and
+        :meth:`accept` says so."""
+        ident = key_id(submission.key, submission.location)
+        proven = self._proven.get(ident)
+        return self._finds.ask(ident) if proven is None else succeed(proven)
 
     def _find_all(self, idents: list[bytes]) -> Deferred[Sequence[SiteKey | None]]:
         return self.database.select(_find_keys, idents)
 
-    def due_keys(self, now: int, limit: int) -> Deferred[list[SiteKey]]:
-        """Keys whose files are to be fetched, or that an operator has approved, the longest waiting first."""
-        return self.database.select(_due_keys, now, limit)
+    def due_keys(self, now: int, failing: bool, without: Sequence[str], limit: int) -> Deferred[list[SiteKey]]:
+        """Keys whose files are to be fetched, or that an operator has approved, the longest waiting first.
+
+        :param failing: of those whose files could not be fetched, or of the others.
+        :param without: sites that are left out.
+        """
+        return self.database.select(_due_keys, now, failing, without, limit)
 
     def save_key(self, key: SiteKey, order: int = 0) -> Deferred[int]:
         """A key was looked at.  Where it is PROVEN now, its sets are told; where it is REFUSED, they are dropped.
@@ -170,12 +193,16 @@ class PushStore:
         return self.write(_answer, list(answers))
 
     def purge(self, before: int) -> Deferred[int]:
-        """Forget what was answered before then, and keys that were refused before and that nothing waits for."""
+        """Forget what was answered before then, all but the last :data:`RECORDS_MAX` numbers, and keys that were
+        refused before and that nothing waits for.
+
+        :returns: how many; :data:`PURGED_AT_ONCE` or more: there may be others.
+        """
         return self.write(_purge, before)
 
     def counts(self) -> Deferred[tuple[int, int]]:
         """URLs that wait for the proof of a key, and that the UNS has not answered."""
-        return self.database.select(_counts)
+        return self.database.select(waiting_urls)
 
     def report(self, site_hosts: Sequence[str], key: str) -> Deferred[list[tuple[SiteKey, list[PushRecord]]]]:
         """The keys of these sites with this text, and what was pushed with each lately, newest first."""
@@ -189,10 +216,11 @@ def _claimed(txn: Txn) -> PushClaim:
     if epoch is None or txn.one("SELECT 1 FROM pushset WHERE state = ? LIMIT 1", [_READY]) is None:
         epoch = f"{txn.random_bits(64):016x}"
         txn.upsert("meta", ["name", "value"], [("push_epoch", epoch)], ["name"], ["value"])
-    return PushClaim(str(epoch), *_counts(txn))
+    return PushClaim(str(epoch), *waiting_urls(txn))
 
 
-def _counts(txn: Txn) -> tuple[int, int]:
+def waiting_urls(txn: Txn) -> tuple[int, int]:
+    """See :meth:`PushStore.counts`."""
     counts = dict(txn.query("SELECT state, SUM(urlcount) FROM pushset WHERE state IN (0, 1) GROUP BY state"))
     return int(counts.get(_UNPROVEN, 0)), int(counts.get(_READY, 0))
 
@@ -213,11 +241,32 @@ def _find_keys(txn: Txn, idents: Sequence[bytes]) -> Sequence[SiteKey | None]:
     return [keys.get(ident) for ident in idents]
 
 
+@attrs.define
+class _Together:
+    """Pushes of one key that are stored together, and told as one.
+
+    :ivar order: the newest of their order numbers: none of them had an answer when it was drawn.
+    """
+
+    urls: list[str] = attrs.field(factory=list)
+    order: int = 0
+    time: int = 0
+
+    def rows(self, key: SiteKey) -> Iterator[tuple[Any, ...]]:
+        """Rows of ``pushset`` without their numbers."""
+        proven = key.state is KeyState.PROVEN
+        for start in range(0, len(self.urls), SET_URLS):
+            urls = [{"c": url} for url in self.urls[start : start + SET_URLS]]
+            state, pid = (_READY, key.pid) if proven else (_UNPROVEN, 0)
+            yield key.id, state, pid, self.order, _json(urls), len(urls), "", self.time
+
+
 def _accept(txn: Txn, arrivals: Sequence[Arrival]) -> Sequence[SiteKey]:
     idents = [key_id(each.submission.key, each.submission.location) for each in arrivals]
     keys = _keys_by_id(txn, idents)
     changed: dict[bytes, SiteKey] = {}
-    sets: list[tuple[Any, ...]] = []
+    # What has no order number yet gets one that is newer than those of the others.
+    together: defaultdict[tuple[bytes, bool], _Together] = defaultdict(_Together)
     for ident, (submission, pid, order, now) in zip(idents, arrivals, strict=True):
         key = keys.get(ident)
         if key is None or (key.state is KeyState.REFUSED and key.due_time <= now):
@@ -226,23 +275,21 @@ def _accept(txn: Txn, arrivals: Sequence[Arrival]) -> Sequence[SiteKey]:
             keys[ident] = changed[ident] = key
         if key.state is KeyState.REFUSED:
             continue
-        proven = key.state is KeyState.PROVEN
-        mine = order if proven and key.pid == pid else 0
-        for start in range(0, len(submission.urls), SET_URLS):
-            urls = [{"c": url} for url in submission.urls[start : start + SET_URLS]]
-            state = _READY if proven else _UNPROVEN
-            sets.append((ident, state, key.pid if proven else 0, mine, _json(urls), len(urls), "", now))
+        mine = order if key.state is KeyState.PROVEN and key.pid == pid else 0
+        one = together[ident, mine > 0]
+        one.urls += submission.urls
+        one.order, one.time = max(one.order, mine), now
     KEYS.upsert(txn, [_row(key) for key in changed.values()])
+    sets = [row for (ident, _), one in together.items() for row in one.rows(keys[ident])]
     if sets:
         _SETS.insert(txn, [(number, *row) for number, row in zip(_numbers(txn, len(sets)), sets, strict=True)])
     return [keys[ident] for ident in idents]
 
 
-def _due_keys(txn: Txn, now: int, limit: int) -> list[SiteKey]:
-    sql = (
-        f"{KEYS.select} WHERE state IN ('waiting', 'approved', 'proven') AND due_time <= ? ORDER BY due_time LIMIT ?"
-    )
-    return [as_key(row) for row in txn.query(sql, [now, limit])]
+def _due_keys(txn: Txn, now: int, failing: bool, without: Sequence[str], limit: int) -> list[SiteKey]:
+    where = f"state IN ('waiting', 'approved', 'proven') AND due_time <= ? AND {due_where(failing, 'site', without)}"
+    sql = f"{KEYS.select} WHERE {where} ORDER BY due_time LIMIT ?"
+    return [as_key(row) for row in txn.query(sql, [now, *without, limit])]
 
 
 def _save_key(txn: Txn, key: SiteKey, order: int) -> int:
@@ -320,14 +367,21 @@ def _answer(txn: Txn, answers: Sequence[Answer]) -> int:
 
 
 def _purge(txn: Txn, before: int) -> int:
-    sql = "SELECT number FROM pushset WHERE state >= ? AND time < ? ORDER BY number LIMIT 1000"
-    numbers = [number for (number,) in txn.query(sql, [_TOLD, before])]
+    newest = int(txn.value("SELECT value FROM meta WHERE name = 'push_number'", [], 0))
+    # Numbers rise with time, more or less: the oldest ones are looked at, not all.
+    sql = "SELECT number, time FROM pushset WHERE state = ? ORDER BY number LIMIT ?"
+    numbers = [
+        number
+        for state in (_TOLD, _REFUSED)
+        for number, time in txn.query(sql, [state, PURGED_AT_ONCE])
+        if time < before or number <= newest - RECORDS_MAX
+    ]
     txn.execute_in("DELETE FROM pushset WHERE number IN ({in})", numbers)
     sql = (
         "SELECT id FROM pushkey WHERE state = 'refused' AND due_time < ?"
-        " AND NOT EXISTS (SELECT 1 FROM pushset s WHERE s.keyid = pushkey.id) ORDER BY due_time LIMIT 1000"
+        " AND NOT EXISTS (SELECT 1 FROM pushset s WHERE s.keyid = pushkey.id) ORDER BY due_time LIMIT ?"
     )
-    keys = [ident for (ident,) in txn.query(sql, [before])]
+    keys = [ident for (ident,) in txn.query(sql, [before, PURGED_AT_ONCE])]
     txn.execute_in("DELETE FROM pushkey WHERE id IN ({in})", keys)
     return len(numbers) + len(keys)
 

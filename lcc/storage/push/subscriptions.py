@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 
 from lcc.model.websub import HubOfFeed, HubState, HubSubscription
 from lcc.storage.database.database import Database
-from lcc.storage.database.table import Table
+from lcc.storage.database.table import Table, due_where
 from lcc.storage.database.transactions import Txn
 
 WHY_CHARS = 500
@@ -59,9 +59,13 @@ class SubscriptionStore:
         """The subscription of a callback."""
         return self._select(get_subscription, ident)
 
-    def due(self, now: int, limit: int) -> Deferred[list[HubSubscription]]:
-        """Those whose hubs are to be asked, or are waited for in vain, the longest first."""
-        return self._select(_due, now, limit)
+    def due(self, now: int, failing: bool, without: Sequence[str], limit: int) -> Deferred[list[HubSubscription]]:
+        """Those whose hubs are to be asked, or are waited for in vain, the longest first.
+
+        :param failing: of those whose hubs were asked in vain, or of the others.
+        :param without: hubs that are left out.
+        """
+        return self._select(_due, now, failing, without, limit)
 
     def with_polls(self, now: int, limit: int) -> Deferred[list[HubSubscription]]:
         """Those whose feeds are to be polled, or whose newest news are to be judged."""
@@ -77,7 +81,7 @@ class SubscriptionStore:
 
     def counts(self) -> Deferred[dict[str, int]]:
         """State -> how many there are."""
-        return self._select(_counts)
+        return self._select(count_subscriptions)
 
     def add(self, subscriptions: Sequence[HubSubscription]) -> Deferred[None]:
         """New ones."""
@@ -115,9 +119,10 @@ def list_subscriptions(txn: Txn, state: HubState | None, limit: int) -> list[Hub
     return [as_subscription(row) for row in txn.query(sql, [*values, limit])]
 
 
-def _due(txn: Txn, now: int, limit: int) -> list[HubSubscription]:
-    sql = f"{SUBSCRIPTIONS.select} WHERE due_time <= ? ORDER BY due_time, id LIMIT ?"
-    return [as_subscription(row) for row in txn.query(sql, [now, limit])]
+def _due(txn: Txn, now: int, failing: bool, without: Sequence[str], limit: int) -> list[HubSubscription]:
+    where = due_where(failing, "hub", without)
+    sql = f"{SUBSCRIPTIONS.select} WHERE due_time <= ? AND {where} ORDER BY due_time, id LIMIT ?"
+    return [as_subscription(row) for row in txn.query(sql, [now, *without, limit])]
 
 
 def _with_polls(txn: Txn, now: int, limit: int) -> list[HubSubscription]:
@@ -133,7 +138,8 @@ def _page(txn: Txn, after: str, limit: int) -> list[HubSubscription]:
     return [as_subscription(row) for row in rows]
 
 
-def _counts(txn: Txn) -> dict[str, int]:
+def count_subscriptions(txn: Txn) -> dict[str, int]:
+    """State -> how many subscriptions are in it."""
     return {state: int(count) for state, count in txn.query("SELECT state, COUNT(*) FROM websub GROUP BY state")}
 
 

@@ -14,6 +14,7 @@ CREATE TABLE IF NOT EXISTS hubask (
     number BIGINT NOT NULL,
     due_time BIGINT NOT NULL,                   -- when the callback is asked
     failures INT NOT NULL,
+    party VARCHAR(64) NOT NULL,                 -- user or address that asks; empty: not known
     PRIMARY KEY (id),
     KEY hubask_due (due_time)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
@@ -32,6 +33,7 @@ CREATE TABLE IF NOT EXISTS hubsub (
     due_time BIGINT NOT NULL,                   -- when something is delivered next; 0: nothing is owed
     expires_time BIGINT NOT NULL,
     made_time BIGINT NOT NULL,
+    site VARCHAR(300) NOT NULL,                 -- of the callback
     failures INT NOT NULL,                      -- of deliveries in succession
     since_time BIGINT NOT NULL,                 -- when the first of them failed; 0: none has
     delivered_time BIGINT NOT NULL,

@@ -13,7 +13,8 @@ CREATE TABLE hubask (
     timeline TEXT NOT NULL,                     -- from which change on; empty: from now on
     number INTEGER NOT NULL,
     due_time INTEGER NOT NULL,                  -- when the callback is asked
-    failures INTEGER NOT NULL
+    failures INTEGER NOT NULL,
+    party TEXT NOT NULL                         -- user or address that asks; empty: not known
 ) WITHOUT ROWID;
 CREATE INDEX hubask_due ON hubask (due_time);
 
@@ -31,6 +32,7 @@ CREATE TABLE hubsub (
     due_time INTEGER NOT NULL,                  -- when something is delivered next; 0: nothing is owed
     expires_time INTEGER NOT NULL,
     made_time INTEGER NOT NULL,
+    site TEXT NOT NULL,                         -- of the callback
     failures INTEGER NOT NULL,                  -- of deliveries in succession
     since_time INTEGER NOT NULL,                -- when the first of them failed; 0: none has
     delivered_time INTEGER NOT NULL,

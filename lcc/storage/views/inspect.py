@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lcc.model import FETCH_NOW, CachedUrl, Delay, QueueRow, StoredError
+from lcc.model.sources import Source
 from lcc.storage.database.key_ranges import provider_range, views_range
 from lcc.storage.database.rows import DELAYS, QUEUE, SELECT_USER, cached_url, queue_row
 from lcc.storage.database.transactions import Txn
@@ -190,6 +191,20 @@ def errors_of(txn: Txn, key: bytes, urls: Sequence[str], limit: int) -> list[Sto
         "SELECT number, code, message, url, sent, time, source FROM urlerrs"
         f" WHERE pid = ? AND ((urlkey >= ? AND urlkey <= ?) OR url IN ({marks})) ORDER BY number DESC LIMIT ?",
         [int.from_bytes(key[:4], "big"), *views_range(key), *urls, limit],
+    )
+    return [StoredError(*row) for row in rows]
+
+
+def errors_below(txn: Txn, pid: int, source: Source, folder: str, limit: int) -> list[StoredError]:
+    """The newest current errors of what this source has said of URLs below a folder, by http or https.  Looks at all
+    errors of the provider (``errors_kept`` at most)."""
+    name = folder.partition(":")[2]
+    below = [each for scheme in ("http", "https") for each in (len(f"{scheme}:{name}"), f"{scheme}:{name}")]
+    rows = txn.query(
+        "SELECT kept.number, kept.code, kept.message, kept.url, kept.sent, kept.time, kept.source"
+        f" FROM urlerrs kept {WITH_CONTENT} WHERE kept.pid = ? AND (kept.source & ?) <> 0 AND {STANDS}"
+        " AND (SUBSTR(kept.url, 1, ?) = ? OR SUBSTR(kept.url, 1, ?) = ?) ORDER BY kept.number DESC LIMIT ?",
+        [pid, int(source), *below, limit],
     )
     return [StoredError(*row) for row in rows]
 

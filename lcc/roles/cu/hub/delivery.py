@@ -1,7 +1,6 @@
 """Deliveries to the subscribers of the hub: what each has not got yet, as an Atom document, signed.
 
-Those whose last delivery failed have places of their own, so that slow and dead subscribers do not keep the others
-from what is new.  Redirects are not followed, and callbacks on private addresses are refused by the agent's guards.
+Redirects are not followed, and callbacks on private addresses are refused by the agent's guards.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -20,15 +18,14 @@ from lcc.config import CuConfig
 from lcc.domain.retries import doubled_seconds
 from lcc.domain.urls import normalise
 from lcc.domain.websub import sign
-from lcc.errors import Busy, StoreUnavailable
 from lcc.fetchers.guarded_client import GuardedClient, NoAnswer
 from lcc.model.hub import HubSubscriber
-from lcc.roles.background import Background
 from lcc.roles.cu.access import WITHOUT_TOKEN, Access
 from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.atom import MEDIA_TYPE, Changed, asked_of, atom_document, link_header, read_changed
 from lcc.roles.cu.query import QueryError
 from lcc.roles.cu.tokens import StartAgain, Token
+from lcc.roles.places import Places
 from lcc.storage.database.transactions import Txn
 from lcc.storage.hub.subscribers import HubStore
 from lcc.storage.providers.content_users import get_content_user
@@ -65,8 +62,10 @@ class _Document:
 class Delivery:
     """See :mod:`lcc.roles.cu.hub.delivery`.
 
+    :param lost: called with Busy when another hub has claimed the tables.
     :ivar position: up to which changes the hub wakes, or is about to; None: it has not begun.
     :ivar delivered, failed, dropped: counted since the start.
+    :ivar tick, stop: those of its :class:`lcc.roles.places.Places`.
     """
 
     def __init__(
@@ -78,6 +77,7 @@ class Delivery:
         without: str,
         url: str,
         now: Callable[[], float],
+        lost: Callable[[Failure], object],
     ) -> None:
         self.position: Token | None = None
         self.delivered = self.failed = self.dropped = 0
@@ -89,54 +89,16 @@ class Delivery:
         self._url = url
         self._now = now
         self._documents: OrderedDict[tuple[Any, ...], _Document] = OrderedDict()
-        self._running: dict[bytes, Deferred[None]] = {}
-        self._failing: set[bytes] = set()
-        self._reading = Background("Cannot read who is owed changes", self._read_again, self._read_failed)
-        self._asked_again = False
-        self._stopped = False
-
-    def tick(self) -> None:
-        """Each second, and when somebody may be owed something."""
-        if self._reading.busy:
-            self._asked_again = True
-        elif not self._stopped:
-            self._asked_again = False
-            self._reading.begin(self._start_some())
-
-    def stop(self) -> None:
-        """End what is under way; it is delivered again."""
-        self._stopped = True
-        self._reading.cancel()
-        for running in list(self._running.values()):
-            running.cancel()
-
-    async def _start_some(self) -> None:
-        spare = max(1, self._settings.hub_deliveries // 4)
-        for failing, places in ((False, self._settings.hub_deliveries - spare), (True, spare)):
-            mine = len(self._failing) if failing else len(self._running) - len(self._failing)
-            if mine >= places:
-                continue
-            # Those under way are still due: as many more are asked for.
-            found = await self._store.due(int(self._now()), failing, places + len(self._running))
-            for each in [each for each in found if each.id not in self._running][: places - mine]:
-                self._begin(each, failing)
-
-    def _begin(self, subscriber: HubSubscriber, failing: bool) -> None:
-        work = Deferred.fromCoroutine(self._deliver(subscriber))
-        self._running[subscriber.id] = work
-        if failing:
-            self._failing.add(subscriber.id)
-
-        def over(result: Any) -> None:
-            self._running.pop(subscriber.id, None)
-            self._failing.discard(subscriber.id)
-            if isinstance(result, Failure):
-                if not result.check(StoreUnavailable, Busy, CancelledError):
-                    _log.failure("Cannot deliver to {callback}", result, callback=subscriber.callback)
-                return  # with the next tick
-            self.tick()
-
-        work.addBoth(over)
+        self._places: Places[HubSubscriber] = Places(
+            "deliver to subscribers",
+            settings.hub_deliveries,
+            lambda *which: store.due(int(self._now()), *which),
+            self._deliver,
+            lambda subscriber: subscriber.site,
+            settings.hub_deliveries // 2,
+            lost,
+        )
+        self.tick, self.stop = self._places.tick, self._places.stop
 
     async def _deliver(self, subscriber: HubSubscriber) -> None:
         if subscriber.dropped:
@@ -239,12 +201,3 @@ class Delivery:
                 return
         # Who has subscribed again while it was told stays.
         await self._store.remove(subscriber)
-
-    def _read_again(self) -> None:
-        if self._asked_again and not self._stopped:
-            self.tick()
-
-    def _read_failed(self, failure: Failure) -> None:
-        self._asked_again = False
-        if not failure.check(StoreUnavailable, Busy, CancelledError):
-            _log.failure("Cannot read who is owed changes", failure=failure)

@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from twisted.internet.defer import CancelledError, DeferredList, ensureDeferred
+from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -28,7 +28,7 @@ from twisted.python.failure import Failure
 from lcc.config import CuConfig
 from lcc.domain.sites import name_of
 from lcc.domain.throttle import Throttle
-from lcc.domain.urls import URL_CHARS, normalise
+from lcc.domain.urls import URL_CHARS, normalise, site_of
 from lcc.domain.websub import LEASE_MIN_SECONDS, LEASE_NUMBER_MAX, SECRET_BYTES_MAX, WebSubRefused, is_url
 from lcc.errors import Busy, FetchError, StoreUnavailable, UrlError
 from lcc.fetchers.addresses import check_addresses, literal_address
@@ -46,7 +46,8 @@ from lcc.roles.cu.query import Query, QueryError
 from lcc.roles.cu.selection import begin, read_page
 from lcc.roles.cu.tokens import NOW, StartAgain, Token, TokenError, parse_token
 from lcc.roles.cu.watcher import ChangeWatcher
-from lcc.storage.hub.subscribers import HubStore, digest
+from lcc.roles.places import Places
+from lcc.storage.hub.subscribers import PURGED_AT_ONCE, HubStore, digest
 from lcc.storage.views.selected import Selection
 
 _log = Logger()
@@ -56,7 +57,8 @@ LEASE_SECONDS = 10 * 86400
 ASKS_MAX = 2000
 """Requests that may wait for their callbacks."""
 ASKS_PER_PARTY, ASKS_WINDOW_SECONDS = 600, 600.0
-ASKS_AT_ONCE = 10
+ASKS_AT_ONCE, PARTY_ASKS_AT_ONCE = 20, 4
+"""Callbacks that are asked, and those of them because of one user or address."""
 ASK_ATTEMPTS_MAX = 3
 _ASK_AGAIN_SECONDS = 60
 _LOOK_SECONDS = 60.0
@@ -102,9 +104,17 @@ class Hub:
         self._absent: set[bytes] = set()
         self._by_provider: defaultdict[int, dict[bytes, Selection]] = defaultdict(dict)
         self._requests = Throttle(ASKS_PER_PARTY, ASKS_WINDOW_SECONDS)
-        self.delivery = Delivery(settings, store, main, client, without, self.url, now)
+        self.delivery = Delivery(settings, store, main, client, without, self.url, now, self._failed)
         self._following = Background("Cannot follow changes for the hub", failed=self._failed)
-        self._asking = Background("Cannot ask callbacks", failed=self._failed)
+        self._asking: Places[HubAsk] = Places(
+            "ask callbacks",
+            ASKS_AT_ONCE,
+            lambda *which: store.due_asks(int(self._now()), *which),
+            self._ask,
+            lambda ask: ask.party,
+            PARTY_ASKS_AT_ONCE,
+            self._failed,
+        )
         self._position: Token | None = None
         self._ticks = 0
         self._ticker = LoopingCall(self._tick)
@@ -119,7 +129,7 @@ class Hub:
         if self._ticker.running:
             self._ticker.stop()
         self._following.cancel()
-        self._asking.cancel()
+        self._asking.stop()
         self.delivery.stop()
 
     # Requests.
@@ -134,18 +144,18 @@ class Hub:
             raise WebSubRefused(503, "the hub accepts nothing at present, try again later")
         if party and self._requests.take([("address", party)], self._clock.seconds()):
             raise WebSubRefused(429, "too many requests from this address, try again later")
-        ask = await self._read(form, access)
+        ask = await self._read(form, access, party)
         if self.asks >= ASKS_MAX or (
             ask.mode == "subscribe" and self.subscribers >= self._settings.hub_subscribers_max
         ):
             raise WebSubRefused(503, "there are too many subscribers, or requests, already; try again later")
         await self._store.add_ask(ask)
         self.asks += 1
-        self._ask_callbacks()
+        self._asking.tick()
         told: dict[str, Any] = {"accepted": f"{ask.mode}: the callback is asked whether this is meant"}
         return {**told, "lease_seconds": ask.lease_seconds} if ask.mode == "subscribe" else told
 
-    async def _read(self, form: dict[str, str], access: Access) -> HubAsk:
+    async def _read(self, form: dict[str, str], access: Access, party: str) -> HubAsk:
         mode, topic, callback = (form.get(f"hub.{name}", "") for name in ("mode", "topic", "callback"))
         if mode not in ("subscribe", "unsubscribe"):
             raise WebSubRefused(400, f"hub.mode: {mode[:40]!r} is none of subscribe, unsubscribe")
@@ -159,7 +169,8 @@ class Hub:
         feed = without_since(topic)
         now = int(self._now())
         ident = digest(callback, feed)
-        return HubAsk(ident, callback, topic, mode, secret, lease, access.cuid, timeline, number, now)
+        who = f"user {access.cuid}" if access.cuid else party
+        return HubAsk(ident, callback, topic, mode, secret, lease, access.cuid, timeline, number, now, party=who)
 
     def _check_callback(self, callback: str) -> None:
         if not is_url(callback) or "#" in callback or len(callback) > URL_CHARS:
@@ -197,22 +208,6 @@ class Hub:
         return token.timeline, token.number
 
     # Callbacks.
-
-    def _ask_callbacks(self) -> None:
-        if not self._asking.busy:
-            self._asking.begin(self._ask_all())
-
-    async def _ask_all(self) -> None:
-        while True:
-            asks: Sequence[HubAsk] = await self._store.due_asks(int(self._now()), ASKS_AT_ONCE)
-            if not asks:
-                return
-            results: list[tuple[bool, Any]] = await DeferredList(
-                [ensureDeferred(self._ask(each)) for each in asks], consumeErrors=True
-            )
-            for done, result in results:
-                if not done:
-                    result.raiseException()
 
     async def _ask(self, ask: HubAsk) -> None:
         challenge = self._token() + self._token()
@@ -265,6 +260,7 @@ class Hub:
             now,  # what was changed before this is stored has woken nobody
             now + ask.lease_seconds,
             made,
+            site=site_of(normalise(ask.callback)),
             delivered_time=before.delivered_time if before is not None else 0,
             deliveries=before.deliveries if before is not None else 0,
         )
@@ -340,13 +336,14 @@ class Hub:
             if not self.is_claimed:
                 await self._claim()
             if self._ticks % _PURGE_TICKS == 0:
-                await self._store.purge(int(self._now()))
+                while await self._store.purge(int(self._now())) == PURGED_AT_ONCE:
+                    pass
                 self._load(await self._store.topics())
             self._ticks += 1
             self.subscribers, self.failing, self.asks = await self._store.counts()
             if not self._following.busy:
                 self._following.begin(self._follow())
-            self._ask_callbacks()
+            self._asking.tick()
             self.delivery.tick()
             self.trouble = ""
         except StoreUnavailable as error:

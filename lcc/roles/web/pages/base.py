@@ -27,6 +27,7 @@ from lcc.insight.verdict import Level
 from lcc.roles.front import FrontPage, SiteFront, printable, usual_fault
 from lcc.roles.web.engine import Monitor
 from lcc.roles.web.plots import short, size
+from lcc.storage.database.place import place_of
 from lcc.storage.providers.web_users import WebUser
 from lcc.transport.http_pages import HTML, html_templates
 from lcc.transport.http_replies import Explained, HttpError, reply
@@ -99,6 +100,10 @@ class MonitorPage(FrontPage[Front]):
     def __init__(self, front: Front) -> None:
         super().__init__(front)
         self.monitor = front.monitor
+
+    async def seen(self, series: str, ask: Callable[..., Any], *arguments: Any) -> Any:
+        """What the tables of this series answer; None: there are none, and who only looks does not make them."""
+        return await ask(*arguments) if place_of(self.monitor.config, series).is_there() else None
 
     def sent(self, request: BodyRequest) -> dict[str, str]:
         """The fields of a form of ours that somebody who operates has sent.

@@ -9,12 +9,14 @@ from twisted.logger import Logger
 
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
+from lcc.insight.push_words import push_records
 from lcc.insight.why import explain
 from lcc.insight.why_words import say
 from lcc.model import StoredError
 from lcc.roles.front import own_path
 from lcc.roles.web.pages.base import MonitorPage
 from lcc.roles.web.pages.providers import number
+from lcc.storage.database.migrations import PUSH
 from lcc.storage.database.order_rows import RETRY, add_order, is_open
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import NoSuchProvider, registered_provider
@@ -114,6 +116,7 @@ class UrlPage(MonitorPage):
             )
         except NoSuchProvider as error:
             raise HttpError(404, f"{error}.".capitalize()) from None
+        answer["pushes"] = await self.seen(PUSH, self.monitor.push.interact, push_records, name) or []
         lines = [((len(line) - len(line.lstrip())) // 2, line.strip()) for line in say(answer)]
         self.front.page(
             request,

@@ -17,6 +17,7 @@ from lcc.roles.web.pages.feeds import FeedPage, FeedsPage
 from lcc.roles.web.pages.jobs import JobPage, JobsPage, StatisticsPage
 from lcc.roles.web.pages.overview import MachinesPage, OverviewPage, TakenAwayPage
 from lcc.roles.web.pages.providers import ProviderPage, ProvidersPage, SearchPage
+from lcc.roles.web.pages.push import PushPage
 from lcc.roles.web.pages.tasks import AddTaskPage, TaskPage, TasksPage
 from lcc.transport.http_security import FormGuard
 from lcc.transport.http_server import BodyRequest, GuardedSite
@@ -63,6 +64,7 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
         "feed": FeedPage(front),
         "crawls": CrawlsPage(front),
         "crawl": CrawlPage(front),
+        "push": PushPage(front),
         "tasks": TasksPage(front),
         "task": TaskPage(front),
         "task-add": AddTaskPage(front),
