@@ -440,10 +440,12 @@ class TaskClaim(NamedTuple):
 
     :ivar run: the fencing number; each write checks that it is still the newest.
     :ivar epoch: of the numbers of its notices: a new one where they may be given out again.
+    :ivar notices: the greatest of these numbers so far.
     """
 
     run: int
     epoch: str
+    notices: int
 
 
 class Recorded(NamedTuple):

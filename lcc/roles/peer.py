@@ -23,7 +23,6 @@ from lcc.interfaces import IConversation
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import INTERNAL_LIMITS, Hello, Ping, read_hello
 from lcc.protocols.xmlfeed import End, Event, Start, XmlFeed
-from lcc.transport.certificates import certified_roles
 from lcc.transport.stream import StreamLimits, XmlStream
 
 _log = Logger()
@@ -114,7 +113,7 @@ class Peer:
             hello = read_hello(root.name, root.attributes)
             if hello.role not in self.expected:
                 raise StreamError("unknown-message", f"a {hello.role!r} where one of {sorted(self.expected)} belongs")
-            certified = certified_roles(self.stream.transport)
+            certified = _certified_roles(self.stream.transport)
             if certified is not None and hello.role not in certified:
                 raise StreamError(
                     "unknown-message", f"it says {hello.role!r}, its certificate says {sorted(certified)}"
@@ -188,3 +187,16 @@ class PeerFactory(Factory):
     def buildProtocol(self, address: object) -> XmlStream | None:
         peer = self._make()
         return None if peer is None else peer.build_stream()
+
+
+def _certified_roles(transport: Any) -> frozenset[str] | None:
+    """The roles in the certificate of who is at the other end; None: no certificate says any."""
+    handle = getattr(transport, "getHandle", lambda: None)()
+    shown = getattr(handle, "get_peer_certificate", None)
+    if shown is None:
+        return None  # it is no connection over TLS
+    # Late: it loads OpenSSL (lcc.services.lean).
+    from lcc.transport.certificates import roles_of
+
+    certificate = shown(as_cryptography=True)
+    return None if certificate is None else roles_of(certificate) or None

@@ -52,6 +52,12 @@ def collect_garbage_rarely() -> None:
     gc.freeze()
 
 
+def tidy_memory() -> None:
+    """What is to be done once the modules of a role are loaded."""
+    linecache.clearcache()  # of the methods that attrs has written: a megabyte
+    collect_garbage_rarely()
+
+
 class RoleOptions(usage.Options):
     """``--config FILE``.  Once the options are parsed, reads the configuration, raises the limit of open files and
     tunes the garbage collector.
@@ -104,8 +110,7 @@ class RoleOptions(usage.Options):
         except ConfigError as error:
             raise usage.UsageError(str(error)) from None
         allow_open_files()
-        linecache.clearcache()  # of the methods that attrs has written: a megabyte
-        collect_garbage_rarely()
+        tidy_memory()
         parent: Any = getattr(self, "parent", None)
         if parent is not None and parent.get("pidfile") == "twistd.pid":
             # Two roles started in one folder would clash over the default.

@@ -14,9 +14,10 @@ from lcc.roles.qm.console import QmCommands
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.metrics import QmMetrics
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
-from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.common import HomeService, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
+from lcc.services.options import QmOptions
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.probe import DatabaseProbe
@@ -26,12 +27,7 @@ from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.transport.wires import endpoint
 
-
-class Options(RoleOptions):
-    """The options of ``lcc-qm``."""
-
-    role = "qm"
-    summary = "The queue manager of an LCC: decides what is fetched when."
+Options = QmOptions
 
 
 class _Engine(Service):

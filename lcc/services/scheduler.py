@@ -20,9 +20,10 @@ from lcc.roles.scheduler.notices import Notices
 from lcc.roles.scheduler.polls import Polls
 from lcc.roles.scheduler.texts import Texts
 from lcc.roles.scheduler.watched_sites import WatchedSites
-from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.common import HomeService, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
+from lcc.services.options import SchedulerOptions
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
 from lcc.storage.database.migrations import MAIN, TASKS
@@ -34,12 +35,7 @@ from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService, RetryPolicy, link_service
 from lcc.transport.wires import endpoint
 
-
-class Options(RoleOptions):
-    """The options of ``lcc-scheduler``."""
-
-    role = "scheduler"
-    summary = "The scheduler of an LCC: what is done periodically, and when."
+Options = SchedulerOptions
 
 
 class _Engine(MultiService):
@@ -79,7 +75,8 @@ class _Engine(MultiService):
         )
         engine = self.engine
         self._notices = Notices(link, engine.store, self._main, engine.now, engine.counters)
-        self._polls = Polls(engine, engine.store, self._main, self._notices.has_room, link.watch, link.draw)
+        told = self._notices.has_room, self._notices.made
+        self._polls = Polls(engine, engine.store, self._main, *told, link.watch, link.draw)
         self._texts = Texts(engine.store, self._main, engine.now, engine.add)
         self._sites = WatchedSites(engine.store, self._main, engine.now, link.watch)
         engine.background += [self._notices.tick, self._polls.tick, self._texts.tick, self._sites.tick]

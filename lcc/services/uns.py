@@ -16,9 +16,10 @@ from lcc.roles.uns.engine import Uns
 from lcc.roles.uns.metrics import UnsMetrics
 from lcc.roles.uns.notifiers.port import NotifierPort
 from lcc.roles.uns.port import ProviderPort
-from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.common import HomeService, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
+from lcc.services.options import UnsOptions
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.probe import DatabaseProbe
@@ -30,12 +31,7 @@ from lcc.transport.connection_limits import ConnectionLimits
 from lcc.transport.links import PortService, RetryPolicy, link_service
 from lcc.transport.wires import endpoint, endpoints
 
-
-class Options(RoleOptions):
-    """The options of ``lcc-uns``."""
-
-    role = "uns"
-    summary = "The update notification server of an LCC: receives sets from content providers."
+Options = UnsOptions
 
 
 class _Engine(Service):

@@ -24,6 +24,7 @@ from twisted.logger import Logger
 
 from lcc.errors import ConfigError
 from lcc.model.notifiers import NOTIFIERS
+from lcc.transport.tls_files import CertificateFiles
 
 _log = Logger()
 
@@ -69,29 +70,6 @@ def describe(certificate: x509.Certificate) -> str:
 
 def _harmless(text: str) -> str:
     return text[:_NAME_CHARS].encode("unicode_escape").decode("ascii")
-
-
-def certified_roles(transport: Any) -> frozenset[str] | None:
-    """The roles in the certificate of who is at the other end; None: no certificate says any."""
-    handle = getattr(transport, "getHandle", lambda: None)()
-    if not isinstance(handle, SSL.Connection):
-        return None
-    certificate = handle.get_peer_certificate(as_cryptography=True)
-    return None if certificate is None else roles_of(certificate) or None
-
-
-@attrs.frozen
-class CertificateFiles:
-    """Paths of the certificate files of one end.
-
-    :ivar ca: the authorities that are trusted, and lists of what they have revoked; None: those of the system.
-    :ivar certificate: what this end presents, with the certificates that lead to its authority; None: nothing.
-    :ivar key: its key, not encrypted; None: there is no certificate.
-    """
-
-    ca: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
 
 
 @attrs.frozen

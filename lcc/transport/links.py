@@ -10,7 +10,7 @@ import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from twisted.application.internet import ClientService, StreamServerEndpointService, backoffPolicy
 from twisted.application.service import MultiService, Service
@@ -32,8 +32,11 @@ from lcc.config import unix_socket_path
 from lcc.errors import Busy, ConfigError
 from lcc.transport.pipe_endpoints import NearEndpoint, PipeServerEndpoint
 from lcc.transport.pipes import Pipes
-from lcc.transport.tls_endpoints import TlsClientEndpoint
+from lcc.transport.tls_files import PREFIX
 from lcc.transport.wires import shown
+
+if TYPE_CHECKING:
+    from lcc.transport.tls_endpoints import TlsClientEndpoint
 
 _log = Logger()
 
@@ -101,7 +104,9 @@ class _WatchedEndpoint:
     """
 
     def __init__(self, reactor: Any, endpoint: str, pipes: Pipes | None) -> None:
-        self._endpoint: IStreamClientEndpoint = _parsed(clientFromString, reactor, endpoint)
+        parsed = _parsed(clientFromString, reactor, endpoint)
+        self._tls: TlsClientEndpoint | None = parsed if endpoint.startswith(f"{PREFIX}:") else None
+        self._endpoint: IStreamClientEndpoint = parsed
         path = unix_socket_path(endpoint)
         if pipes is not None and path:
             self._endpoint = NearEndpoint(pipes, path, self._endpoint)
@@ -109,13 +114,13 @@ class _WatchedEndpoint:
         self._clock: IReactorTime = reactor
         self._connected = False
         self._quiet_until: float | None = None
-        if isinstance(self._endpoint, TlsClientEndpoint):
-            self._endpoint.refused = self._not_reached
+        if self._tls is not None:
+            self._tls.refused = self._not_reached
 
     def load(self) -> None:
         """:raises ConfigError: its certificates cannot be used."""
-        if isinstance(self._endpoint, TlsClientEndpoint):
-            self._endpoint.load()
+        if self._tls is not None:
+            self._tls.load()
 
     def connect(self, factory: IProtocolFactory) -> Deferred[IProtocol]:
         connecting: Deferred[IProtocol] = self._endpoint.connect(factory)

@@ -8,7 +8,8 @@ import ssl
 from cryptography import x509
 
 from lcc.errors import ConfigError
-from lcc.transport.certificates import CertificateFiles, load, roles_of
+from lcc.transport.certificates import load, roles_of
+from lcc.transport.tls_files import CertificateFiles
 
 
 class RoleConnection(http.client.HTTPSConnection):

@@ -38,12 +38,12 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from lcc.errors import ConfigError
-from lcc.transport.certificates import ROLES, CertificateFiles, Credentials
+from lcc.transport.certificates import ROLES, Credentials
 from lcc.transport.tls import ClientTls, HostTls, Refused, ServerTls
+from lcc.transport.tls_files import PREFIX, CertificateFiles
 
 _log = Logger()
 
-PREFIX = "lcctls"
 TIMEOUT_SECONDS = 30.0
 LOG_LINES = 10
 LOG_SECONDS = 60.0

@@ -17,8 +17,7 @@ from twisted.logger import Logger
 from lcc.config import ROLES, Config, is_local_endpoint, leads_to_this_machine, unix_socket_path
 from lcc.errors import ConfigError
 from lcc.model.notifiers import NOTIFIERS
-from lcc.transport.certificates import CertificateFiles
-from lcc.transport.tls_endpoints import PREFIX
+from lcc.transport.tls_files import PREFIX, CertificateFiles
 
 _log = Logger()
 

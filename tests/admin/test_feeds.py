@@ -48,7 +48,7 @@ def scheduler(lcc: Lcc, monkeypatch: Any, commands: str = "feeds") -> Iterator[D
     result_of(store.claim())
 
     def carried_out(*arguments: Any) -> Any:
-        orders = result_of(store.open_orders(10_000))
+        orders = result_of(store.due_work(NOW, (0, 0), 10_000, 0, 0)).orders
         result_of(Deferred.fromCoroutine(store.carry_out_orders(orders, NOW)))
         return answer(*arguments)
 

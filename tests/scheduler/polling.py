@@ -32,6 +32,8 @@ class Polling(Bench):
         super().__init__(folder)
         self.queue = Queue(DirectDatabase("sqlite:lcc.db", folder))
         self.room = True
+        self.made: list[OutboxSet] = []
+        """Sets that the polls have put into the outbox."""
         self.refused: NotifierRefused | None = None
         self.polls = self._polls()
         self.engine.background.append(self._poll)
@@ -40,7 +42,8 @@ class Polling(Bench):
 
     def _polls(self) -> Polls:
         main: Any = self.queue.database  # stands in for one with threads
-        return Polls(self.engine, self.engine.store, main, lambda: self.room, self._watch, self._draw)
+        told = (lambda: self.room), self.made.extend
+        return Polls(self.engine, self.engine.store, main, *told, self._watch, self._draw)
 
     def _poll(self) -> None:
         # One store writes: that of the engine.

@@ -17,8 +17,10 @@ from lcc.model.tasks import Effects, JobNotice, JobState
 from lcc.roles.scheduler.counters import Counters
 from lcc.roles.scheduler.notices import Notices
 from lcc.storage.providers.providers import add_provider, change_provider, locked_provider, order_removal
+from lcc.storage.tasks.outbox import OutboxSet
+from lcc.storage.tasks.polls import Asked
 from tests.scheduler.bench import Bench
-from tests.support.databases import DirectDatabase
+from tests.support.databases import DirectDatabase, result_of
 
 URL = "http://site/page"
 
@@ -140,3 +142,45 @@ def test_a_url_that_is_refused_is_an_error_of_its_job(bench: Notifying) -> None:
     bench.link.answers = [(0, (RefusedElement(1, code("bad-url"), "no", URL),))]
     [(level, text)] = bench.notify()
     assert level == "error" and text == f"The UNS refuses 1 of 1 URLs: {URL}: {code('bad-url')} no"
+
+
+def test_sets_that_were_just_made_are_told_without_being_read(
+    bench: Notifying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless others come first: the numbers of what is told grow."""
+    store, reads = bench.engine.store, []
+    read = store.outbox
+    monkeypatch.setattr(store, "outbox", lambda *which: reads.append(which) or read(*which))  # type: ignore[func-returns-value]  # None
+    for number in range(4):
+        bench.add(kind="feed", command="", args=(f"http://site/{number}",))
+    bench.pass_time(2)
+    now = int(bench.now())
+
+    def polled() -> list[OutboxSet]:
+        [poll, *_] = result_of(store.polls_to_do(now, 0, 10)).due
+        return result_of(store.note_polls([], [], [Asked(poll, 7, bytes(20))], now)).sets
+
+    bench.notices.made(polled())
+    bench.notices.made(polled())
+    assert [each.number for each in bench.link.told] == [1, 2] and reads == []
+    bench.notices.tick()
+    bench.settle()
+    assert reads == [] and bench.database.query("SELECT COUNT(*) FROM tasknotices") == [(0,)]
+    polled()  # its commit was not heard of
+    bench.notices.made(polled())
+    assert len(bench.link.told) == 2
+    for _ in range(3):
+        bench.notices.tick()
+        bench.settle()
+    assert [each.number for each in bench.link.told] == [1, 2, 3, 4] and reads == [(2, 200)]
+    assert {each.pid for each in bench.link.told} == {7}
+    # The next run reads what the last one has left, and then nothing any more.
+    bench.restart()
+    notices = Notices(bench.link, bench.engine.store, bench.notices._main, bench.now, Counters())
+    store, reads = bench.engine.store, []
+    read = store.outbox
+    monkeypatch.setattr(store, "outbox", lambda *which: reads.append(which) or read(*which))  # type: ignore[func-returns-value]  # None
+    for _ in range(3):
+        notices.tick()
+        bench.settle()
+    assert reads == [(0, 200)]

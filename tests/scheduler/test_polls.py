@@ -21,7 +21,7 @@ from lcc.storage.tasks import orders
 from lcc.storage.tasks.poll_results import Page, changed_pages
 from lcc.storage.tasks.views import statistics
 from tests.scheduler.polling import FEED, Polling, given, notice, worker
-from tests.support.databases import result_of
+from tests.support.databases import DirectDatabase, result_of
 from tests.support.logs import LoggedErrors
 
 DELAYS = (120, 240, 480, 960, 1920, 3600, 3600)
@@ -74,10 +74,10 @@ def test_changes_after_the_database_was_put_back_are_read_at_once(
     """Their numbers have jumped: what lies between is not looked through (seed 14t)."""
     reads: list[int] = []
 
-    def counted(txn: Any, after: int, upto: int) -> list[Page]:
+    def counted(txn: Any, after: int, last: int) -> tuple[int, list[Page]]:
         reads.append(after)
         assert len(reads) < 20, "it looks through numbers that were never given"
-        return changed_pages(txn, after, upto)
+        return changed_pages(txn, after, last)
 
     manager = worker(bench)
     bench.feed()
@@ -593,3 +593,36 @@ def test_many_polls_that_cannot_be_asked_for_now_do_not_spin(bench: Polling, mon
     bench.refused = None
     bench.pass_time(2)
     assert len(bench.outbox()) == 5
+
+
+def test_all_polls_of_a_second_are_read_and_written_together(bench: Polling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question wakes a thread, and that is what a poll would cost most of."""
+    asked: list[str] = []
+    do = DirectDatabase._do
+
+    def counted(database: DirectDatabase, access: Any, function: Any, args: Any) -> Any:
+        asked.append(function.__name__)
+        return do(database, access, function, args)
+
+    for number in range(5):
+        bench.feed(f"http://site/{number}")
+    assert len(bench.outbox()) == 5
+    bench.fetch()
+    bench.pass_time(2)
+    manager = worker(bench)
+    for job in manager.given():
+        manager.end(job)
+    now = int(bench.now())
+    bench.database.now(lambda txn: txn.execute("UPDATE tasks SET due_time = ?", [now + 100]))
+    bench.pass_time(99, 1)
+    # Neither what has gone from sitemaps is looked at, nor is it written that a manager is there.
+    monkeypatch.setattr(bench.polls, "_ticks", 0)
+    monkeypatch.setattr(bench.engine.manager_table, "_write_at", 1e9)
+    monkeypatch.setattr(DirectDatabase, "_do", counted)
+    bench.pass_time(0.5)
+    asked.clear()
+    bench.pass_time(1)
+    assert asked == ["due_work", "polls_to_do", "read_round", "work"] and len(bench.made) == 10
+    asked.clear()
+    bench.pass_time(1)
+    assert asked == ["due_work", "polls_to_do", "last_change"]

@@ -32,13 +32,13 @@ def tasks(backend: Any) -> Iterator[Tasks]:
 
 
 def due(tasks: Tasks, now: int = NOW) -> Poll:
-    [poll] = result_of(tasks.store.due_polls(now, 10))
+    [poll] = tasks.due_polls(now)
     return poll
 
 
 def ask(tasks: Tasks, order: int, now: int = NOW) -> Poll:
     """A poll begins; as it is known then."""
-    assert result_of(tasks.store.ask([Asked(due(tasks, now), PID, KEY, order)], now)) == 1
+    assert tasks.ask([Asked(due(tasks, now), PID, KEY, order)], now) == 1
     [poll] = result_of(tasks.store.polls_of_pages([KEY]))
     return poll
 

@@ -10,7 +10,7 @@ import pytest
 from lcc.domain.keys import url_key
 from lcc.model.tasks import JobSpec, JobState, TaskState
 from lcc.storage.tasks.orders import TASK_RESUME, TASK_SET, TASK_SUSPEND
-from lcc.storage.tasks.polls import LOOK_SECONDS, Asked, Poll
+from lcc.storage.tasks.polls import LOOK_SECONDS, Asked, Poll, polls_to_do
 from tests.support.databases import result_of
 from tests.support.plans import Explaining
 from tests.support.tasks import NOW, Tasks, task_database
@@ -31,18 +31,21 @@ def tasks(backend: Any) -> Iterator[Tasks]:
 def poll(tasks: Tasks, now: int = NOW, kind: str = "feed") -> int:
     """A task whose first poll is open."""
     task = tasks.add(now, every=DAY, spec=JobSpec(kind, args=(FEED,)))
-    asked = [Asked(each, 7, KEY) for each in result_of(tasks.store.due_polls(now, 10))]
-    assert result_of(tasks.store.ask(asked, now)) == 1
+    assert tasks.ask([Asked(each, 7, KEY) for each in tasks.due_polls(now)], now) == 1
     return task
 
 
 def to_look_at(tasks: Tasks, now: int = SOON) -> list[Poll]:
-    return result_of(tasks.store.polls_to_look_at(now, 10))
+    return result_of(tasks.store.polls_to_do(now, 10, 0)).looks
+
+
+def note(tasks: Tasks, asked: Asked, now: int = SOON) -> None:
+    result_of(tasks.store.note_polls([], [asked], [], now))
 
 
 def look(tasks: Tasks, now: int = SOON, **found: Any) -> None:
     [open_poll] = to_look_at(tasks, now)
-    result_of(tasks.store.look_at([Asked(open_poll, 7, KEY, **found)], now))
+    note(tasks, Asked(open_poll, 7, KEY, **found), now)
 
 
 def own(tasks: Tasks, *columns: str) -> tuple[Any, ...]:
@@ -56,7 +59,7 @@ def test_an_error(tasks: Tasks) -> None:
     assert to_look_at(tasks, SOON - 1) == []
     [open_poll] = to_look_at(tasks)
     for _ in range(2):  # the second time it was done already
-        result_of(tasks.store.look_at([Asked(open_poll, 7, KEY, fault="404 no", code=404)], SOON))
+        note(tasks, Asked(open_poll, 7, KEY, fault="404 no", code=404))
     found = tasks.task(task)
     assert (found.failures, found.message, found.last_state) == (1, "404 no", JobState.TEMPORARY)
     assert (found.since_time, found.due_time, found.state) == (SOON, due, TaskState.ACTIVE)
@@ -102,9 +105,9 @@ def test_nothing_new(tasks: Tasks) -> None:
 @pytest.mark.parametrize("code", [503, 404])
 def test_a_robots_txt_has_another_period_at_once(tasks: Tasks, code: int) -> None:
     result_of(tasks.store.poll_robots(["http://a/"], NOW))
-    [each] = result_of(tasks.store.due_polls(NOW, 10))
+    [each] = tasks.due_polls(NOW)
     assert each.task.when.every_seconds == 30
-    result_of(tasks.store.ask([Asked(each, 7, KEY)], NOW))
+    tasks.ask([Asked(each, 7, KEY)], NOW)
     look(tasks, fault=f"{code} no", code=code)
     found = tasks.task(each.task.id)
     assert found.due_time == NOW + {503: 60, 404: DAY}[code] and found.failures == (code == 503)
@@ -115,25 +118,49 @@ def test_what_was_changed_meanwhile(tasks: Tasks) -> None:
     [open_poll] = to_look_at(tasks)
     tasks.order(TASK_SET, task, spec={"args": ["http://a/other"]})
     assert to_look_at(tasks) == []
-    result_of(tasks.store.look_at([Asked(open_poll, 7, KEY, fault="404 no")], SOON))
+    note(tasks, Asked(open_poll, 7, KEY, fault="404 no"))
     assert tasks.task(task).failures == 0
     tasks.order(TASK_SUSPEND, task)
     tasks.order(TASK_RESUME, task)
     assert to_look_at(tasks) == []
 
 
+def test_many_that_have_found_nothing_new_are_noted_together(tasks: Tasks) -> None:
+    """What is noted of each is the same as if it had been alone."""
+    urls = [f"http://a/{number}" for number in range(5)]
+    numbers = [tasks.add(NOW, every=DAY, spec=JobSpec("feed", args=(url,))) for url in urls]
+    keys = dict(zip(numbers, (url_key(7, url, "") for url in urls), strict=True))
+    assert tasks.ask([Asked(each, 7, keys[each.task.id]) for each in tasks.due_polls(NOW)], NOW) == 5
+    own = "SELECT id, pid, urlkey, asked_time, look_time, due_time, started_time, failures, message FROM tasks"
+    before = {row[0]: row[1:] for row in tasks.database.query(own)}
+    assert {row[:4] for row in before.values()} == {(7, key, NOW, SOON) for key in keys.values()}
+    then = NOW + 2 * DAY
+    tasks.database.now(lambda txn: txn.execute("UPDATE tasks SET due_time = ?", [then]))
+    due = {each.task.id: each for each in tasks.due_polls(then)}
+    asked = [Asked(due[number], 7, keys[number], unchanged=True) for number in numbers[:3]]
+    asked.append(Asked(due[numbers[3]], 8, keys[numbers[3]], unchanged=True))  # it is another provider's by now
+    asked.append(Asked(due[numbers[4]], 7, keys[numbers[4]], fault="404 no", code=404))
+    assert tasks.ask(asked, then) == 5 and tasks.ask(asked, then) == 0  # the second time it was done already
+    for number in numbers:
+        pid, key, *times, failures, message = next(iter(tasks.database.query(f"{own} WHERE id = ?", [number])))[1:]
+        assert (pid, bytes(key)) == (8 if number == numbers[3] else 7, keys[number])
+        assert times == [then, then + LOOK_SECONDS, tasks.task(number).due_time, then]
+        assert (failures, message) == ((1, "404 no") if number == numbers[4] else (0, ""))
+    assert tasks.database.query("SELECT SUM(unchanged) FROM jobsdone") == [(4,)]
+    assert [each.number for each in result_of(tasks.store.outbox(0, 100))] == list(range(1, 11))
+
+
 @pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
 def test_they_are_found_along_an_index(tasks: Tasks) -> None:
-    from lcc.storage.tasks.polls import polls_to_look_at
-
     for number in range(300):
         tasks.add(every=DAY, spec=JobSpec("feed", args=(f"{FEED}{number}",)))
     tasks.database.query("ANALYZE TABLE tasks")
 
     def explained(txn: Any) -> Any:
         explaining = Explaining(txn)
-        polls_to_look_at(explaining, SOON, 10)  # type: ignore[arg-type]  # it stands in for one
+        polls_to_do(explaining, NOW - 1, 10, 10)
         return explaining.plans
 
-    [(_, table, access, index, _)] = tasks.database.now(explained)
-    assert (table, access, index) == ("tasks", "range", "tasks_look")
+    looks, due, since = tasks.database.now(explained)
+    assert looks[1:4] == ("tasks", "range", "tasks_look") and due[1:4] == ("tasks", "range", "tasks_due")
+    assert since[1] == "tasknotices"

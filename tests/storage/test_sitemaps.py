@@ -44,7 +44,7 @@ class Sitemaps(Tasks):
         return self.add(spec=JobSpec("sitemap", args=(url,)))
 
     def poll_of(self, task: int) -> Poll:
-        [poll] = [each for each in result_of(self.store.due_polls(NOW + 10**7, 100)) if each.task.id == task]
+        [poll] = [each for each in self.due_polls(NOW + 10**7) if each.task.id == task]
         return poll
 
     def begin(self, task: int) -> StartedJob:
@@ -53,7 +53,7 @@ class Sitemaps(Tasks):
         self.drawn += 1
         url = self.task(task).spec.args[0]
         key = url_key(self.pid, url, "")
-        result_of(self.store.ask([Asked(self.poll_of(task), self.pid, key, self.drawn)], self.now))
+        self.ask([Asked(self.poll_of(task), self.pid, key, self.drawn)], self.now)
         poll = self.poll_of(task)
         content = PolledContent(url, 1, 2, 3, "ab" * 16, key.hex()).to_json()
         making = self.store.make_found_jobs([Found(poll, poll.seen + 1, content, poll.order)], self.now)

@@ -439,8 +439,8 @@ def test_a_hundred_thousand_tasks_are_found_by_index(tasks: Tasks) -> None:
 
     tasks.database.now(many)
     assert len(tasks.make(NOW)) == 1
-    assert result_of(tasks.store.due_tasks(NOW + 999, 9)) == []
-    assert len(result_of(tasks.store.due_tasks(NOW + 1000, 9))) == 1
+    assert tasks.due_work(NOW + 999).tasks == []
+    assert len(tasks.due_work(NOW + 1000).tasks) == 1
     assert len(tasks.make(NOW + 1009)) == 10
     if tasks.database.dialect.name == "sqlite":
         plans = tasks.database.query(

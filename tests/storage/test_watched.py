@@ -27,6 +27,7 @@ from lcc.storage.providers.watched import (
     TooManyWatched,
     find_or_make_watched,
     provider_of,
+    providers_of,
     register_provider,
     watch_site,
     watcher_of,
@@ -152,7 +153,7 @@ def test_the_longest_root_wins(database: DirectDatabase) -> None:
         "http://www.example.org:8080/": None,
         "ftp" + SITE[4:]: None,
     }
-    assert {url: database.now(provider_of, url) for url in owners} == owners
+    assert_owners(database, owners)
     twin = register(database, SITE + "~me/", "http://y/")
     assert database.now(provider_of, SITE + "~me/x") == folder < twin
     database.now(order_removal, folder)
@@ -266,7 +267,26 @@ def test_long_roots(database: DirectDatabase) -> None:
     folder, page = register(database, long), register(database, long + "p?q=")
     other = register(database, f"http://long/{'x' * 250}/{'z' * 100}/")
     owners = {long + "p": folder, long + "p?q=1": page, long[:-1]: None, long.replace("y", "z"): other}
+    assert_owners(database, owners)
+
+
+def assert_owners(database: DirectDatabase, owners: dict[str, int | None]) -> None:
+    """Asked for one by one, and together."""
     assert {url: database.now(provider_of, url) for url in owners} == owners
+    assert database.now(providers_of, owners) == {url: pid for url, pid in owners.items() if pid is not None}
+
+
+def test_whose_urls_are_on_hosts_with_many_roots(database: DirectDatabase) -> None:
+    """Of such a host not all roots are read."""
+    many = register(database, *[f"http://many/~{number:03}/" for number in range(100)])
+    site, me, both = register(database, SITE), register(database, SITE + "~me/"), register(database, "https://both/")
+    plain = watch(database, "http://both/")
+    owners = {f"http://many/~{number:03}/page": many for number in (0, 50, 99)}
+    owners |= {"http://many/page": None, "http://nobody/": None, SITE + "~me/a": me, SITE + "a": site}
+    owners |= {"https://both/a": both, "http://both/a": plain, "http://many/~050": None}
+    assert_owners(database, owners)
+    assert_owners(database, {url: pid for url, pid in owners.items() if "many" not in url})
+    assert database.now(providers_of, []) == {}
 
 
 @pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
@@ -281,6 +301,22 @@ def test_whose_a_url_is_is_looked_up_on_a_host_of_many(database: DirectDatabase)
 
     (rows,) = [rows for _, table, _, index, rows in database.now(explained) if (table, index) == ("r", "proots_root")]
     assert rows < 20, "not all roots of the host"
+
+
+@pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
+def test_whose_urls_are_is_looked_up_along_the_index(database: DirectDatabase) -> None:
+    for host in range(300):
+        register(database, f"http://host{host}/")
+    database.query("ANALYZE TABLE proots, pidb")
+    urls = [f"http://host{host}/page" for host in range(40)]
+
+    def explained(txn: Txn) -> list[tuple[str, str, str, str | None, int]]:
+        explaining = Explaining(txn)
+        assert len(providers_of(explaining, urls)) == 40
+        return explaining.plans
+
+    (rows,) = [rows for _, table, _, index, rows in database.now(explained) if (table, index) == ("r", "proots_root")]
+    assert rows < 60, "not all roots"
 
 
 def test_watched_ones_lock_no_owner_out(database: DirectDatabase) -> None:

@@ -26,8 +26,10 @@ from lcc.model.tasks import (
     When,
 )
 from lcc.storage.database.migrations import MAIN, TASKS
+from lcc.storage.tasks.due_work import DueWork
 from lcc.storage.tasks.endings import Ended
 from lcc.storage.tasks.orders import ORDERS, CarriedOut, order_task
+from lcc.storage.tasks.polls import Asked, Poll
 from lcc.storage.tasks.robots import robots_known
 from lcc.storage.tasks.store import TaskStore
 from lcc.storage.tasks.views import get_job, get_task, job_log
@@ -98,7 +100,7 @@ class Tasks:
         return answer
 
     def carry_out(self, now: int = NOW) -> CarriedOut:
-        orders = result_of(self.store.open_orders(100))
+        orders = self.due_work(now).orders
         self.last = result_of(Deferred.fromCoroutine(self.store.carry_out_orders(orders, now)))
         return self.last
 
@@ -107,8 +109,20 @@ class Tasks:
         return self.last.killed
 
     def make(self, now: int = NOW, limit: int = 100) -> list[DueJob]:
-        due = result_of(self.store.due_tasks(now, limit))
+        due = self.due_work(now).tasks[:limit]
         return result_of(Deferred.fromCoroutine(self.store.make_due_jobs(due, now)))
+
+    def due_work(self, now: int, after: tuple[int, int] = (0, 0)) -> DueWork:
+        """What there is to do."""
+        return result_of(self.store.due_work(now, after, 100, 100, 100))
+
+    def due_polls(self, now: int) -> list[Poll]:
+        """Polls that are due."""
+        return result_of(self.store.polls_to_do(now, 0, 100)).due
+
+    def ask(self, asked: Sequence[Asked], now: int) -> int:
+        """Put polls into the queue; how many were put there."""
+        return len(result_of(self.store.note_polls([], [], asked, now)).sets)
 
     def start(self, *jobs: DueJob, now: int = NOW, manager: str = "m") -> list[StartedJob]:
         chosen = [Assigned(job, manager, "r1", "host") for job in jobs]
@@ -124,7 +138,7 @@ class Tasks:
         return result_of(Deferred.fromCoroutine(self.store.record_endings(results, now)))
 
     def due(self, now: int, after: tuple[int, int] = (0, 0)) -> list[DueJob]:
-        return result_of(self.store.due_jobs(after, now, 100))
+        return self.due_work(now, after).jobs
 
     def task(self, number: int) -> Task:
         task = self.database.blocking.select(get_task, number)

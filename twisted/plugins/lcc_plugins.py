@@ -3,8 +3,8 @@
 from twisted.application.service import ServiceMaker
 
 lcc = ServiceMaker("LCC, all roles", "lcc.services.all_roles", "All roles of the LCC in one process.", "lcc")
-uns = ServiceMaker("LCC UNS", "lcc.services.uns", "LCC update notification server.", "lcc-uns")
-qm = ServiceMaker("LCC QM", "lcc.services.qm", "LCC queue manager.", "lcc-qm")
+uns = ServiceMaker("LCC UNS", "lcc.services.lean.uns", "LCC update notification server.", "lcc-uns")
+qm = ServiceMaker("LCC QM", "lcc.services.lean.qm", "LCC queue manager.", "lcc-qm")
 botm = ServiceMaker("LCC BOT-M", "lcc.services.botm", "LCC robot multiplexer.", "lcc-botm")
 bot = ServiceMaker("LCC BOT", "lcc.services.bot", "LCC robot.", "lcc-bot")
 manager = ServiceMaker("LCC manager", "lcc.services.manager", "LCC manager of jobs.", "lcc-manager")
@@ -12,5 +12,5 @@ cu = ServiceMaker("LCC CU", "lcc.services.cu", "LCC content user API.", "lcc-cu"
 rs = ServiceMaker("LCC RS", "lcc.services.rs", "LCC registration server.", "lcc-rs")
 spider = ServiceMaker("LCC spider", "lcc.services.spider", "LCC spider: follows links.", "lcc-spider")
 push = ServiceMaker("LCC push server", "lcc.services.push", "LCC push server: IndexNow.", "lcc-push")
-scheduler = ServiceMaker("LCC scheduler", "lcc.services.scheduler", "LCC scheduler of tasks.", "lcc-scheduler")
+scheduler = ServiceMaker("LCC scheduler", "lcc.services.lean.scheduler", "LCC scheduler of tasks.", "lcc-scheduler")
 web = ServiceMaker("LCC WEB", "lcc.services.web", "LCC web monitor.", "lcc-web")

@@ -62,6 +62,7 @@ from lcc.roles.scheduler.ready import ReadyJobs, Taker
 from lcc.roles.scheduler.roster import Lost, Roster
 from lcc.roles.wall_clock import WallClock
 from lcc.storage.database.bisecting import NOT_OF_ONE
+from lcc.storage.tasks.due_work import DueWork
 from lcc.storage.tasks.store import TaskStore
 
 _log = Logger()
@@ -270,9 +271,7 @@ class Scheduler:
                 await self._step("look at what waits", self._bound_waits(now))
             if self._ticked:
                 self._ticked = False
-                await self._step("carry out orders", self._carry_out_orders(now))
-                await self._step("make the jobs of due tasks", self._make_due_jobs(now))
-                await self._step("read the jobs that are due", self._load(now))
+                await self._step("read what is due", self._do_due(now))
                 await self._step("note what jobs say", self._note_progress(now))
                 await self._step("write the table of managers", self.manager_table.save(clock, now))
                 await self._step("forget old jobs", self._housekeeping.purge(clock, now))
@@ -346,10 +345,34 @@ class Scheduler:
         _log.info("Scheduler run {run}: {count} jobs are out", run=claim.run, count=len(running))
         self.claimed(claim)
 
-    async def _carry_out_orders(self, now: int) -> None:
-        orders = await self.store.open_orders(_ORDERS_AT_ONCE)
-        if not orders:
-            return
+    async def _do_due(self, now: int) -> None:
+        """Orders, tasks that are due, jobs that are due: read at once, as each read wakes a thread."""
+        try:
+            due = await self._read_due(now, _ORDERS_AT_ONCE)
+            if due.orders:
+                await self._step("carry out orders", self._carry_out_orders(due.orders, now))
+                due = await self._read_due(now, 0)  # they may have changed what is due
+            if due.tasks:
+                await self._step("make the jobs of due tasks", self._make_due_jobs(due.tasks, now))
+            await self._step("take the jobs that are due", self._load(due, now))
+        finally:
+            self._loading = _FIRST
+
+    async def _read_due(self, now: int, orders_max: int) -> DueWork:
+        if self.store.repeated != self._repeated:
+            # The first run may have been committed; then the second one has found nothing to make.
+            self._repeated, self._loaded = self.store.repeated, _FIRST
+        if self.ready.read_from is not None:
+            due_time, number = self.ready.read_from
+            self._loaded, self.ready.read_from = min(self._loaded, (due_time, number - 1)), None
+        self._loading = (now, 1 << 62)
+        limit = min(_BATCH, self.settings.ready_max)
+        due = await self.store.due_work(now, self._loaded, orders_max, _BATCH, limit)
+        if due.last_job is not None and len(due.job_rows) == limit:
+            self._loading = due.last_job
+        return due
+
+    async def _carry_out_orders(self, orders: list[int], now: int) -> None:
         done = await self.store.carry_out_orders(orders, now)
         self.counters.orders += done.count
         self._again = self._ticked = True  # there may be more
@@ -372,28 +395,17 @@ class Scheduler:
         for row in rows:
             self.ready.set_interval(row.name, row.interval_seconds, row.started_time)
 
-    async def _make_due_jobs(self, now: int) -> None:
-        made = await self.store.make_due_jobs(await self.store.due_tasks(now, _BATCH), now)
+    async def _make_due_jobs(self, tasks: list[int], now: int) -> None:
+        made = await self.store.make_due_jobs(tasks, now)
         self.counters.made += len(made)
         self._add(made)
         if len(made) == _BATCH:
             self._again = self._ticked = True
 
-    async def _load(self, now: int) -> None:
-        """Read the jobs that have become due."""
-        if self.store.repeated != self._repeated:
-            # The first run may have been committed; then the second one has found nothing to make.
-            self._repeated, self._loaded = self.store.repeated, _FIRST
-        if self.ready.read_from is not None:
-            due, number = self.ready.read_from
-            self._loaded, self.ready.read_from = min(self._loaded, (due, number - 1)), None
-        limit = min(_BATCH, self.settings.ready_max)
-        self._loading = (now, 1 << 62)
-        try:
-            found = await self.store.due_jobs(self._loaded, now, limit)
-        finally:
-            self._loading = _FIRST
-        end = (now, 1 << 62) if len(found) < limit else (found[-1].due_time, found[-1].id)
+    async def _load(self, due: DueWork, now: int) -> None:
+        """Take the jobs that have become due."""
+        found, end = due.jobs, self._loading
+        more = end < (now, 1 << 62)
         giving = self._being_given
         new = [job for job in found if job.id not in giving and self.ready.wants(job)]
         while len(new) > self._room and self.ready.make_room(self.roster.connected):
@@ -403,7 +415,7 @@ class Scheduler:
             end = (new[-1].due_time, new[-1].id) if new else self._loaded
         for job in new:
             self.ready.add(job)
-        if len(found) == limit and end > self._loaded:
+        if (more and end > self._loaded) or self.store.repeated != self._repeated:
             self._again = self._ticked = True
         self._loaded = end
 

@@ -30,8 +30,8 @@ from lcc.roles.background import Background
 from lcc.roles.notifier import NotifierLink, NotifierRefused
 from lcc.roles.scheduler.counters import Counters
 from lcc.storage.database.database import Database
+from lcc.storage.providers.watched import providers_of
 from lcc.storage.tasks.outbox import Answer, OutboxSet
-from lcc.storage.tasks.poll_results import providers_of
 from lcc.storage.tasks.store import TaskStore
 
 _log = Logger()
@@ -65,6 +65,9 @@ class Notices:
         self._counters = counters
         self._work = Background("Cannot notify", failed=self._failed)
         self._told = 0
+        """Sets with greater numbers are still to be read."""
+        self._earlier = store.newest_notice
+        """Number of the newest set of earlier runs."""
         self._answered: list[Answer] = []
         self._hints: list[tuple[int, str]] = []
         """Sets that are nobody's own words, and why."""
@@ -83,6 +86,15 @@ class Notices:
         if not self._work.busy:
             self._work.begin(self._do())
 
+    def made(self, sets: Sequence[OutboxSet]) -> None:
+        """These were put into the outbox just now.  They are told without being read there, unless others come
+        first, or they cannot be told now."""
+        waits = self._work.busy or not self.has_room()
+        if waits or not sets or sets[0].number != self._told + 1 or any(not each.pid or each.order for each in sets):
+            return  # the next tick reads them
+        for each in sets:
+            self._pass_on(each, each.pid)
+
     def stop(self) -> None:
         """Drop the link."""
         self._work.cancel()
@@ -90,7 +102,7 @@ class Notices:
 
     async def _do(self) -> None:
         await self._forget()
-        while self.link.connected and self.link.has_room:
+        while self.has_room() and self._told < self._store.newest_notice:
             page = await self._store.outbox(self._told, _PAGE)
             owners = await self._owners(page)
             made: dict[str, int] = {}
@@ -99,6 +111,7 @@ class Notices:
                     return
             await self._forget()
             if len(page) < _PAGE:
+                self._told = max(self._told, self._earlier)
                 return
 
     async def _owners(self, page: Sequence[OutboxSet]) -> dict[str, int]:
@@ -140,17 +153,20 @@ class Notices:
                     return False
                 self._refuse(each, refused.code, refused.text)
                 return True
-        told = SourcedSet(each.number, pid, parse_source(each.source), each.urls, each.order)
-        self._told = each.number
-        self.link.tell(told).addCallback(self._outcome, each, known and not each.pid)
+        self._pass_on(each, pid, known and not each.pid)
         return True
 
-    def _outcome(self, outcome: NoticeOutcome, each: OutboxSet, known: bool) -> None:
+    def _pass_on(self, each: OutboxSet, pid: int, looked_up: bool = False) -> None:
+        told = SourcedSet(each.number, pid, parse_source(each.source), each.urls, each.order)
+        self._told = each.number
+        self.link.tell(told).addCallback(self._outcome, each, looked_up)
+
+    def _outcome(self, outcome: NoticeOutcome, each: OutboxSet, looked_up: bool) -> None:
         """
-        :param known: its provider was looked up before, and may have been removed meanwhile.
+        :param looked_up: its provider was, and may have been removed meanwhile.
         """
         if outcome.code:
-            if known and outcome.code == _PROVIDER_GONE:
+            if looked_up and outcome.code == _PROVIDER_GONE:
                 self._answered.append(Answer(each.number, again=True))
             elif each.order and outcome.code in _SPEAKS_FOR_NOBODY:
                 said = _said(outcome.code, outcome.text)

@@ -1,10 +1,11 @@
 """Polls of feeds, sitemaps and robots.txt: through the queue, and a worker only where something has changed.
 
-Each second: pages whose last change is newer than what was looked at get a job of their task (the cache's change
-numbers are followed, so that news is read within seconds); then it is looked at what became of open polls, those that
-began just now soon, those that wait more and more seldom: so an error is known within seconds, too.  Then what is due
-is polled, and what became of the poll before it is noted: unchanged, failed, or still in the queue.  A poll costs one
-row of the outbox, and an unchanged one next to nothing else.
+Each second it is looked at what became of open polls, those that began just now soon, those that wait more and more
+seldom: so an error is known within seconds.  What is due is polled, and what became of the poll before it is noted:
+unchanged, failed, or still in the queue.  Then pages whose last change is newer than what was looked at get a job of
+their task (the cache's change numbers are followed, so that news is read within seconds).  A poll costs one row of
+the outbox, and an unchanged one next to nothing else: all of a second are read, judged by one look at the tables of
+the queue, and written together, as each of these wakes a thread.
 
 What is its site's own word (a sitemap, a feed with ``--listed``) speaks as of the moment when it was asked for: when
 such a poll begins, an order number of its provider is drawn, and stored with the poll.  The job gets it, and its
@@ -18,6 +19,7 @@ notice was refused) is an error of its task, and it is polled again when it is d
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import NamedTuple
 
 import attrs
 from twisted.logger import Logger
@@ -33,20 +35,15 @@ from lcc.roles.scheduler.engine import Scheduler
 from lcc.storage.database.bisecting import NOT_OF_ONE, bisected
 from lcc.storage.database.database import Database
 from lcc.storage.database.key_ranges import all_views_key, provider_of
-from lcc.storage.tasks.change_ranges import range_end
-from lcc.storage.tasks.outbox import root_of
+from lcc.storage.tasks.outbox import OutboxSet, root_of
 from lcc.storage.tasks.poll_results import (
-    CHANGES_AT_ONCE,
-    PAGES,
-    Fault,
     Page,
-    Results,
+    PolledPage,
+    PollRound,
     changed_pages,
     last_change,
-    providers_of,
-    read_faults,
     read_results,
-    removed_among,
+    read_round,
 )
 from lcc.storage.tasks.polls import Asked, Found, Poll
 from lcc.storage.tasks.robots import ROBOTS
@@ -69,6 +66,7 @@ class Polls:
 
     :param main: the database of the queue; only read.
     :param room: whether the UNS takes more notices now.
+    :param made: is given the sets that were put into the outbox.
     :param watch: gives the id of the provider of a root; fails with NotifierRefused.
     :param draw: gives an order number of a provider; fails with NotifierRefused.
     """
@@ -79,6 +77,7 @@ class Polls:
         store: TaskStore,
         main: Database,
         room: Callable[[], bool],
+        made: Callable[[Sequence[OutboxSet]], object],
         watch: Callable[[str], Awaitable[int]],
         draw: Callable[[int], Awaitable[int]],
     ) -> None:
@@ -86,6 +85,7 @@ class Polls:
         self._store = store
         self._main = main
         self._room = room
+        self._made = made
         self._watch = watch
         self._draw = draw
         self._work = Background("Cannot poll", failed=self._failed)
@@ -103,19 +103,20 @@ class Polls:
         self._work.cancel()
 
     async def _do(self) -> None:
-        await self._follow()
-        await self._look()
         await self._retract()
-        while self._room() and self._engine.paused_since is None:
-            due = await self._store.due_polls(int(self._engine.now()), _BATCH)
-            handled = sum(await bisected(due, self._poll, self._suspend))
-            if len(due) < _BATCH or not handled:
-                return
+        done = await self._round()
+        while done.may_be_more:
+            done = await self._round()
+        await self._follow(done.change)
 
     # Pages that have changed.
 
-    async def _follow(self) -> None:
-        last = await self._main.select(last_change)
+    async def _follow(self, last: int | None) -> None:
+        """
+        :param last: the number of the cache's last change; None: it was not read yet.
+        """
+        if last is None:
+            last = await self._main.select(last_change)
         if self._position is None:
             saved = await self._store.polls_position()
             if saved is None:
@@ -124,9 +125,8 @@ class Polls:
             self._position = self._saved = last if saved is None else saved
         self._position = min(self._position, last)
         while self._position < last:
-            upto = await self._main.select(range_end, PAGES, self._position, last, CHANGES_AT_ONCE)
-            pages = [page for page in await self._main.select(changed_pages, self._position, upto) if page.content]
-            found = await self._found({all_views_key(page.key): page for page in pages})
+            upto, changed = await self._main.interact(changed_pages, self._position, last)
+            found = await self._found({all_views_key(page.key): page for page in changed if page.has_content})
             if found or upto - self._saved >= _POSITION_SAVED:
                 self._engine.add(await self._store.make_found_jobs(found, int(self._engine.now())))
                 await self._store.save_position(upto, int(self._engine.now()))
@@ -138,41 +138,110 @@ class Polls:
             return []
         polls = await self._store.polls_of_pages(list(pages))
         own = sorted({poll.key for poll in polls if lists_its_site(poll.task.spec)})
-        queued = (await self._main.interact(read_results, own)).queued if own else set()
         untold = await self._store.outbox_since() if own else None
+        queued = (await self._main.interact(read_results, own)).queued if own else set()
         return [
             found
             for poll in polls
             if (found := _news(poll, pages[poll.key], _answered(poll, poll.key, queued, untold))) is not None
         ]
 
-    # Polls that are open.
+    # Polls that are open, or due.
 
-    async def _look(self) -> None:
-        polls = await self._store.polls_to_look_at(int(self._engine.now()), _BATCH)
-        await bisected(polls, self._look_at, self._suspend)
+    async def _round(self) -> _Round:
+        """See to the next ones."""
+        due_max = _BATCH if self._room() and self._engine.paused_since is None else 0
+        todo = await self._store.polls_to_do(int(self._engine.now()), _BATCH, due_max)
+        due = {poll.task.id for poll in todo.due}
+        polls = [_Open(poll, False) for poll in todo.looks if poll.task.id not in due]
+        polls += [_Open(poll, True) for poll in todo.due]
 
-    async def _look_at(self, polls: Sequence[Poll]) -> int:
-        pages = {poll.task.id: Asked(poll, poll.pid, poll.key) for poll in polls}
-        results = await self._main.interact(read_results, sorted({asks.key for asks in pages.values()}))
-        faults = await self._faults(polls, pages, results)
-        untold = await self._store.outbox_since()
+        async def suspend(each: _Open, error: Exception) -> _Done:
+            await self._store.suspend_task(each.poll.task.id, error, int(self._engine.now()))
+            return _Done(1)
+
+        done = await bisected(polls, lambda some: self._see_to(some, todo.untold), suspend)
+        full = max(len(todo.looks), len(todo.due)) >= _BATCH
+        changes = [each.change for each in done if each.change is not None]
+        return _Round(full and any(each.handled for each in done), max(changes, default=None))
+
+    async def _see_to(self, some: Sequence[_Open], untold: int | None) -> _Done:
+        """Look at these, and poll those that are due.
+
+        :param untold: since when notices wait for the UNS; None: none does.  As of before the queue is looked at:
+            what does not wait any more is in the queue, or was.
+        """
+        seen, pages = await self._pages(some)
         found: list[Found] = []
         looked: list[Asked] = []
-        for asks in pages.values():
-            answered = _answered(asks.poll, asks.key, results.queued, untold)
-            news = _news(asks.poll, results.pages.get(asks.key), answered) if answered else None
-            if news is not None:
+        asked: list[Asked] = []
+        for poll, is_due in some:
+            asks = pages.get(poll.task.id)
+            if asks is None:
+                continue  # the UNS cannot be asked now
+            answered = _answered(poll, asks.key, seen.results.queued, untold)
+            news = _news(poll, seen.results.pages.get(asks.key), answered) if is_due or answered else None
+            if not is_due:
+                judged = _judge(asks, seen, untold) if answered and news is None else asks
+                if news is not None:
+                    found.append(news)
+                elif answered and judged.fault != _VANISHED:
+                    looked.append(judged)
+                else:
+                    looked.append(asks._replace(wait=True))
+            elif news is None:
+                asked.append(asks if asks.fault else _judge(asks, seen, untold))
+            elif asks.key not in seen.results.queued or poll.seen:
                 found.append(news)
-            elif answered and (judged := _judge(asks, results, faults, untold)).fault != _VANISHED:
-                looked.append(judged)
             else:
-                looked.append(asks._replace(wait=True))
-        if found:
-            self._engine.add(await self._store.make_found_jobs(found, int(self._engine.now())))
-        if looked:
-            await self._store.look_at(looked, int(self._engine.now()))
-        return len(polls)
+                asked.append(asks._replace(wait=True))
+        asked = await self._drawn(asked)
+        if found or looked or asked:
+            # Not before now is it asked what time it is: what is written after the clock was set back is of the new
+            # time.
+            noted = await self._store.note_polls(found, looked, asked, int(self._engine.now()))
+            self._engine.add(noted.jobs)
+            self._engine.counters.polled += len(noted.sets)
+            self._made(noted.sets)
+        return _Done(len(found) + len(looked) + len(asked), seen.change)
+
+    async def _pages(self, some: Sequence[_Open]) -> tuple[PollRound, dict[int, Asked]]:
+        """What is known of the pages of these polls; and the next poll of each task: whose its page is, and the key
+        of that.  Of an open one that is as it was."""
+        urls: dict[int, str] = {}
+        wanted: list[PolledPage] = []
+        for poll, is_due in some:
+            if is_due:
+                try:
+                    urls[poll.task.id] = normalise(poll.url).partition("#")[0]
+                except UrlError:
+                    continue
+            wanted.append(PolledPage(urls.get(poll.task.id, ""), poll.pid, poll.key, poll.asked_time))
+        seen = await self._main.interact(read_round, wanted, _key_of)
+        pages: dict[int, Asked] = {}
+        made: dict[str, int] = {}
+        for poll, is_due in some:
+            if not is_due:
+                pages[poll.task.id] = Asked(poll, poll.pid, poll.key)
+                continue
+            url = urls.get(poll.task.id, "")
+            if poll.pid in seen.removed and url not in seen.owners:
+                # To ask for it would make it again.
+                pages[poll.task.id] = Asked(poll, fault=f"Provider {poll.pid} was removed", gone=True)
+                continue
+            try:
+                pid = seen.owners.get(url, 0)
+                if not pid:
+                    root = root_of(url)
+                    pid = made[root] = made.get(root, 0) or await self._watch(root)
+            except ValueError:
+                pages[poll.task.id] = Asked(poll, fault="It is no http or https URL", gone=True)
+            except NotifierRefused as refused:
+                if refused.code != _TRY_LATER:
+                    pages[poll.task.id] = Asked(poll, fault=f"{refused.code} {refused.text}")
+            else:
+                pages[poll.task.id] = Asked(poll, pid, _key_of(pid, url))
+        return seen, pages
 
     # What sitemaps list no longer.
 
@@ -186,73 +255,6 @@ class Polls:
             _, counters.sitemap_urls_held = await self._store.held_sitemaps()
         else:
             counters.sitemap_urls_held = 0
-
-    # Polls that are due.
-
-    async def _suspend(self, poll: Poll, error: Exception) -> int:
-        await self._store.suspend_task(poll.task.id, error, int(self._engine.now()))
-        return 1
-
-    async def _poll(self, due: Sequence[Poll]) -> int:
-        """Polls these; returns for how many of them something was done: not while the UNS cannot be asked."""
-        pages = await self._pages(due)
-        keys = {page.key for page in pages.values() if page.key}
-        results = await self._main.interact(read_results, sorted(keys))
-        faults = await self._faults(due, pages, results)
-        untold = await self._store.outbox_since()
-        found: list[Found] = []
-        asked: list[Asked] = []
-        for poll in due:
-            asks = pages.get(poll.task.id)
-            if asks is None:
-                continue  # the UNS cannot be asked now
-            answered = _answered(poll, asks.key, results.queued, untold)
-            news = _news(poll, results.pages.get(asks.key), answered)
-            if news is None:
-                asked.append(asks if asks.fault else _judge(asks, results, faults, untold))
-            elif asks.key not in results.queued or poll.seen:
-                found.append(news)
-            else:
-                asked.append(asks._replace(wait=True))
-        asked = await self._drawn(asked)
-        # Not before now is it asked what time it is: what is written after the clock was set back is of the new time.
-        if found:
-            self._engine.add(await self._store.make_found_jobs(found, int(self._engine.now())))
-        self._engine.counters.polled += await self._store.ask(asked, int(self._engine.now()))
-        return len(found) + len(asked)
-
-    async def _pages(self, due: Sequence[Poll]) -> dict[int, Asked]:
-        """The next poll of each task: whose its page is, and the key of that."""
-        urls: dict[int, str] = {}
-        for poll in due:
-            try:
-                urls[poll.task.id] = normalise(poll.url).partition("#")[0]
-            except UrlError:
-                urls[poll.task.id] = ""
-        owners = await self._main.interact(providers_of, sorted({url for url in urls.values() if url}))
-        nobodys = {poll.pid for poll in due if poll.pid and urls[poll.task.id] not in owners}
-        removed = await self._main.select(removed_among, nobodys) if nobodys else set()
-        pages: dict[int, Asked] = {}
-        made: dict[str, int] = {}
-        for poll in due:
-            url = urls[poll.task.id]
-            if poll.pid in removed and url not in owners:
-                # To ask for it would make it again.
-                pages[poll.task.id] = Asked(poll, fault=f"Provider {poll.pid} was removed", gone=True)
-                continue
-            try:
-                pid = owners.get(url, 0)
-                if not pid:
-                    root = root_of(url)
-                    pid = made[root] = made.get(root, 0) or await self._watch(root)
-            except ValueError:
-                pages[poll.task.id] = Asked(poll, fault="It is no http or https URL", gone=True)
-            except NotifierRefused as refused:
-                if refused.code != _TRY_LATER:
-                    pages[poll.task.id] = Asked(poll, fault=f"{refused.code} {refused.text}")
-            else:
-                pages[poll.task.id] = Asked(poll, pid, url_key(pid, url, ""))
-        return pages
 
     async def _drawn(self, asked: Sequence[Asked]) -> list[Asked]:
         """These polls, those of a site's own words with an order number; those for which none can be drawn now are
@@ -278,21 +280,40 @@ class Polls:
                 found.append(each._replace(unchanged=False, fault=f"{order.code} {order.text}", moved=""))
         return found
 
-    async def _faults(self, due: Sequence[Poll], pages: dict[int, Asked], results: Results) -> dict[bytes, Fault]:
-        """Errors of the pages that were not seen since they were asked for."""
-        wanted = []
-        for poll in due:
-            asks = pages.get(poll.task.id)
-            if asks is not None and asks.key and poll.asked_time is not None and asks.key not in results.queued:
-                page = results.pages.get(asks.key)
-                if page is None or not page.cached or page.seen_time < poll.asked_time:
-                    wanted.append((asks.key, poll.asked_time))
-        return await self._main.select(read_faults, wanted) if wanted else {}
-
     def _failed(self, failure: Failure) -> None:
         # The engine notices both by itself.
         if not failure.check(*NOT_OF_ONE):
             _log.failure("Cannot poll", failure=failure)
+
+
+class _Open(NamedTuple):
+    """A poll to be seen to: that is due, or else of which it is to be seen what became of it."""
+
+    poll: Poll
+    is_due: bool
+
+
+class _Done(NamedTuple):
+    """
+    :ivar handled: for how many polls something was done: not for those of which the UNS cannot be asked now.
+    :ivar change: number of the cache's last change, as was read then; None: it was not.
+    """
+
+    handled: int
+    change: int | None = None
+
+
+class _Round(NamedTuple):
+    """
+    :ivar change: as :attr:`_Done.change`.
+    """
+
+    may_be_more: bool
+    change: int | None
+
+
+def _key_of(pid: int, url: str) -> bytes:
+    return url_key(pid, url, "")
 
 
 def _answered(poll: Poll, key: bytes, queued: Collection[bytes], untold: int | None) -> bool:
@@ -309,7 +330,7 @@ def _news(poll: Poll, page: Page | None, answered: bool) -> Found | None:
 
     :param answered: as :func:`_answered` says.
     """
-    if page is None or page.content is None or page.change <= poll.seen or not poll.url:
+    if page is None or not page.has_content or page.change <= poll.seen or not poll.url:
         return None
     order = 0
     if lists_its_site(poll.task.spec):
@@ -338,28 +359,29 @@ def _moved(poll: Poll, page: Page) -> str:
     return there if moved else ""
 
 
-def _judge(asks: Asked, results: Results, faults: dict[bytes, Fault], untold: int | None) -> Asked:
+def _judge(asks: Asked, seen: PollRound, untold: int | None) -> Asked:
     """The next poll, with what became of the last one.
 
     :param untold: since when notices wait for the UNS; None: none does.
     """
-    asked_time = asks.poll.asked_time
-    if asks.key in results.queued:
+    task, asked_time = asks.poll.task, asks.poll.asked_time
+    if asks.key in seen.results.queued:
         return asks._replace(wait=True)
     if asked_time is None:
         return asks
-    fault = faults.get(asks.key)
+    fault = seen.faults.get(asks.key)
     if fault is not None:
         text = f"{fault.code} {fault.text or entry_for(fault.code).text}"
-        gone = fault.code == _GONE and asks.poll.task.spec.kind != ROBOTS
+        gone = fault.code == _GONE and task.spec.kind != ROBOTS
         return asks._replace(fault=text, gone=gone, code=fault.code)
-    page = results.pages.get(asks.key)
+    page = seen.results.pages.get(asks.key)
     if page is not None and page.seen_time >= asked_time:
-        if not page.cached or page.content is None:
+        if not page.has_content:
             return asks._replace(fault="Its site has deleted it")
         if page.change > asks.poll.seen:
             return asks  # it is its site's own word, and not known to be as of that poll
-        return asks._replace(unchanged=True, max_age=page.content.max_age, moved=_moved(asks.poll, page))
+        max_age = page.max_age if task.auto else 0
+        return asks._replace(unchanged=True, max_age=max_age, moved=_moved(asks.poll, page))
     if untold is not None and asked_time >= untold:
         return asks._replace(wait=True)  # it may still be in the outbox
     return asks._replace(fault=_VANISHED)

@@ -24,10 +24,11 @@ from lcc.errors import Busy, StoreUnavailable, UrlError
 from lcc.model.tasks import DueJob
 from lcc.roles.background import Background
 from lcc.storage.database.database import Database
+from lcc.storage.providers.watched import providers_of
 from lcc.storage.tasks.change_ranges import range_end
 from lcc.storage.tasks.item_views import ITEMS
 from lcc.storage.tasks.item_views import last_change as last_item
-from lcc.storage.tasks.poll_results import PAGES, providers_of
+from lcc.storage.tasks.poll_results import PAGES
 from lcc.storage.tasks.store import TaskStore
 from lcc.storage.tasks.text_jobs import (
     CHANGES_AT_ONCE,

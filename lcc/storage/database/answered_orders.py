@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lcc.storage.database.locked_counter import draw
-from lcc.storage.database.transactions import Txn
+from lcc.storage.database.transactions import Question, Txn
 
 _COLUMNS = ("id", "kind", "target", "body", "time", "done_time", "answer")
 
@@ -38,10 +38,9 @@ class AnsweredOrders:
         txn.insert(self._table, _COLUMNS, [(number, kind, target, write_json(body), now, None, "")])
         return number
 
-    def open(self, txn: Txn, limit: int) -> list[int]:
-        """The next orders, in the order in which they were given."""
-        sql = f"SELECT id FROM {self._table} WHERE done_time IS NULL ORDER BY id LIMIT ?"
-        return [number for (number,) in txn.query(sql, [limit])]
+    def open_ones(self, limit: int) -> Question:
+        """Asks for the numbers of the next orders, in the order in which they were given."""
+        return Question(f"SELECT id FROM {self._table} WHERE done_time IS NULL ORDER BY id LIMIT ?", None, [limit])
 
     def set_answer(self, txn: Txn, number: int, answer: Mapping[str, Any], now: int) -> None:
         """An order is done; ``error`` in its answer: it could not be."""

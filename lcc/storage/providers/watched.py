@@ -6,7 +6,8 @@ an operator gives it a password, it is a registered one: it keeps its id, and so
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 
 import attrs
 
@@ -21,7 +22,8 @@ BY_OPERATOR, BY_ROBOTS = "operator", "robots.txt"
 CRAWL_DELAY_MAX = 300.0
 """No robots.txt makes an interval longer, in seconds: what asks for more would never be read again."""
 _ROBOTS_ZONE = "UTC"
-_OWNERS = "SELECT r.root, p.watched, p.pid FROM proots r JOIN pidb p ON p.pid = r.pid WHERE p.removed = 0 AND r.root"
+_SELECT_OWNERS = "SELECT r.root, p.watched, p.pid FROM proots r JOIN pidb p ON p.pid = r.pid"
+_OWNERS = f"{_SELECT_OWNERS} WHERE p.removed = 0 AND r.root"
 _WATCHED_THERE = (
     "FROM proots r JOIN pidb p ON p.pid = r.pid WHERE r.root >= ? AND r.root < ? AND p.watched = 1 AND p.removed = 0"
 )
@@ -29,6 +31,8 @@ _OTHER_SCHEMES = {"http": "https", "https": "http"}
 _HOUR_SECONDS = 3600
 _INDEXED_CHARS = 255
 """So much of a root is in its index: longer ones are looked up by their beginning."""
+_ROOTS_OF_HOST = 8
+"""So many roots of each host are read, where those of many are looked for: few have more."""
 
 
 class TooManyWatched(Exception):
@@ -216,6 +220,24 @@ def provider_of(txn: Txn, url: str) -> int | None:
     return None if not owners else owners[0][2]
 
 
+def providers_of(txn: Txn, urls: Collection[str]) -> dict[str, int]:
+    """As :func:`provider_of`, of each of these URLs, in few statements; those of nobody are left out."""
+    spelled = {url: _spellings(url) for url in urls}
+    ranges = sorted({_of_host(spelling) for each in spelled.values() for spelling in each})
+    limit = _ROOTS_OF_HOST * len(ranges)
+    found = txn.query_ranges(_SELECT_OWNERS, "p.removed = 0 AND r.root >= ? AND r.root < ?", ranges, "r.root", limit)
+    if ranges and len(found) >= limit:
+        found = _roots_that_begin(txn, [spelling for each in spelled.values() for spelling in each])
+    roots: defaultdict[str, list[_Owner]] = defaultdict(list)
+    for owner in set(map(_owner, found)):
+        roots[_host(owner[0])].append(owner)
+    owners = {
+        url: [owner for spelling in each for owner in roots.get(_host(spelling), ()) if spelling.startswith(owner[0])]
+        for url, each in spelled.items()
+    }
+    return {url: min(each, key=_rank)[2] for url, each in owners.items() if each}
+
+
 def _provider_for(txn: Txn, root: str) -> int | None:
     for own, watched, pid in _owners(txn, root):
         if not watched or own.partition("://")[2] == root.partition("://")[2]:
@@ -223,22 +245,46 @@ def _provider_for(txn: Txn, root: str) -> int | None:
     return None
 
 
-def _owners(txn: Txn, url: str) -> list[tuple[str, bool, int]]:
-    """``(root, watched, pid)`` of each root that this URL begins with, in the order in which they count."""
-    spellings = [url, "http" + url[5:]] if url.startswith("https://") else [url]  # an http root admits https as well
+_Owner = tuple[str, bool, int]
+"""Root, whether it is watched, provider."""
+
+
+def _owner(row: tuple[str, int, int]) -> _Owner:
+    root, watched, pid = row
+    return root, bool(watched), pid
+
+
+def _rank(owner: _Owner) -> tuple[int, bool, int]:
+    """The first one counts."""
+    root, watched, pid = owner
+    return -len(root.partition("://")[2]), watched, pid
+
+
+def _owners(txn: Txn, url: str) -> list[_Owner]:
+    """Of each root that this URL begins with, in the order in which they count."""
+    return sorted(map(_owner, _roots_that_begin(txn, _spellings(url))), key=_rank)
+
+
+def _spellings(url: str) -> list[str]:
+    """An http root admits https as well."""
+    return [url, "http" + url[5:]] if url.startswith("https://") else [url]
+
+
+def _roots_that_begin(txn: Txn, urls: Iterable[str]) -> list[tuple[str, int, int]]:
+    """The rows of the roots that any of these URLs begins with."""
+    spellings = list(urls)
     # One look-up in the index for each beginning, however many roots there are on the host.
-    beginnings = [
+    beginnings = {
         spelling[:end]
         for spelling in spellings
         for end in range(len(_host(spelling)), min(len(spelling), _INDEXED_CHARS) + 1)
-    ]
-    found = txn.query_in(f"{_OWNERS} IN ({{in}})", beginnings)
+    }
+    found = txn.query_in(f"{_OWNERS} IN ({{in}})", sorted(beginnings))
     for spelling in spellings:
         if len(spelling) > _INDEXED_CHARS:
             longer = [spelling[: _INDEXED_CHARS + 1], spelling, spelling]
             found += txn.query(f"{_OWNERS} >= ? AND r.root <= ? AND SUBSTR(?, 1, LENGTH(r.root)) = r.root", longer)
-    owners = [(root, bool(watched), pid) for root, watched, pid in found]
-    return sorted(owners, key=lambda owner: (-len(owner[0].partition("://")[2]), owner[1], owner[2]))
+    return [(root, watched, pid) for root, watched, pid in found]
 
 
 def _host(url: str) -> str:

@@ -12,7 +12,7 @@ from lcc.storage.tasks.rows import JOB_COLUMNS, JOBS, SPEC, job_of, new_job_valu
 from lcc.storage.tasks.write import TaskWrite
 
 _DUE = ("id", "due_time", "attempt", "kind", "command", "resource", "hosts")
-_SELECT_DUE = f"SELECT {', '.join(_DUE)} FROM jobs"
+SELECT_DUE = f"SELECT {', '.join(_DUE)} FROM jobs"
 _RUNNING = "SELECT id, attempt, kind, resource, manager, run, started_time, killed FROM jobs WHERE state = ?"
 
 
@@ -37,12 +37,6 @@ def insert_job(
     return DueJob(job.id, job.due_time, 0, spec.kind, spec.command, spec.resource, spec.on)
 
 
-def due_tasks(txn: Txn, now: int, limit: int) -> list[int]:
-    """The tasks that are due and not polled, the longest first."""
-    sql = "SELECT id FROM tasks WHERE polled = 0 AND due_time <= ? ORDER BY due_time, id LIMIT ?"
-    return [number for (number,) in txn.query(sql, [now, limit])]
-
-
 def make_due_jobs(write: TaskWrite, tasks: Sequence[int]) -> list[DueJob]:
     """Each of these tasks gets its job, if it is due; as many of them as there is room for."""
     sql = f"SELECT due_time, id, {', '.join(SPEC)} FROM tasks WHERE id IN ({{in}}) AND polled = 0 AND due_time <= ?"
@@ -54,15 +48,6 @@ def make_due_jobs(write: TaskWrite, tasks: Sequence[int]) -> list[DueJob]:
         made.append(insert_job(write, job, f"task/{task}"))
         write.txn.execute("UPDATE tasks SET due_time = NULL WHERE id = ?", [task])
     return made
-
-
-def due_jobs(txn: Txn, after: tuple[int, int], now: int, limit: int) -> list[DueJob]:
-    """Jobs that are due by now, those behind ``(due_time, id)`` first."""
-    sql = (
-        f"{_SELECT_DUE} WHERE due_time <= ? AND due_time >= ? AND (due_time > ? OR id > ?)"
-        " ORDER BY due_time, id LIMIT ?"
-    )
-    return [due_job(row) for row in txn.query(sql, [now, after[0], *after, limit])]
 
 
 def running_jobs(txn: Txn) -> list[RunningJob]:

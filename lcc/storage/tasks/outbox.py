@@ -20,6 +20,8 @@ from lcc.storage.tasks.write import TaskWrite
 URLS_MAX = 500
 """Of one set."""
 _COLUMNS = ("number", "pid", "root", "source", "connorder", "urls", "job", "time")
+OUTBOX_SINCE = "SELECT time FROM tasknotices ORDER BY number LIMIT 1"
+"""When the set was made that waits longest for its answer."""
 
 
 class OutboxSet(NamedTuple):
@@ -83,12 +85,12 @@ def add_set(
     write.txn.insert("tasknotices", _COLUMNS, [row])
 
 
-def add_polls(write: TaskWrite, polls: Iterable[tuple[int, str, str]]) -> None:
+def add_polls(write: TaskWrite, polls: Iterable[tuple[int, str, str]]) -> list[OutboxSet]:
     """A set for each of these polls: provider, root and URL."""
-    rows = [
-        (write.next("notice"), pid, root, "polled", 0, _json([{"c": url}]), 0, write.now) for pid, root, url in polls
-    ]
+    sets = [OutboxSet(write.next("notice"), pid, root, "polled", 0, ({"c": url},), 0) for pid, root, url in polls]
+    rows = [(*each[:5], _json(each.urls), each.job, write.now) for each in sets]
     write.txn.insert("tasknotices", _COLUMNS, rows)
+    return sets
 
 
 def _json(urls: Sequence[Mapping[str, str]]) -> str:
@@ -117,7 +119,7 @@ def part_set(write: TaskWrite, number: int, parts: Sequence[Sequence[Mapping[str
 
 def outbox_since(txn: Txn) -> int | None:
     """When the set was made that waits longest for its answer; None: none waits."""
-    found = txn.one("SELECT time FROM tasknotices ORDER BY number LIMIT 1")
+    found = txn.one(OUTBOX_SINCE)
     return None if found is None else int(found[0])
 
 
@@ -136,13 +138,14 @@ class Answer(NamedTuple):
 def answer_sets(write: TaskWrite, answers: Sequence[Answer]) -> None:
     """These were answered; what is refused stands in the logs of their jobs."""
     sql = "SELECT number, root, source, urls, job FROM tasknotices WHERE number IN ({in})"
-    rows = {row[0]: row[1:] for row in write.txn.query_in(sql, [answer.number for answer in answers])}
+    unusual = [answer.number for answer in answers if answer.again or answer.refused]
+    rows = {row[0]: row[1:] for row in write.txn.query_in(sql, unusual)}
     for answer in answers:
         if answer.number not in rows:
-            continue  # this was done before
+            continue  # it is accepted, or this was done before
         root, source, urls, job = rows[answer.number]
         if answer.again:
             add_set(write, NOBODY, root, source, json.loads(urls), job)
-        elif answer.refused:
+        else:
             write.tell(job, "error", answer.refused)
-    write.txn.execute_in("DELETE FROM tasknotices WHERE number IN ({in})", list(rows))
+    write.txn.execute_in("DELETE FROM tasknotices WHERE number IN ({in})", [answer.number for answer in answers])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from lcc.model.headers import header_pairs
@@ -13,13 +13,17 @@ from lcc.numbers import INT64_MAX, parse_number
 from lcc.storage.database.key_ranges import all_views_key, views_range
 from lcc.storage.database.rows import CACHED
 from lcc.storage.database.transactions import Txn
-from lcc.storage.providers.watched import provider_of
+from lcc.storage.providers.watched import providers_of
+from lcc.storage.tasks.change_ranges import range_end
 
 _COLUMNS = (
     *("urlkey", "state", "change_number", "md5", "len", "mimetype", "charset", "fetched_time", "confirmed_time"),
     *("fetched_machineid", "fetched_fileid", "curl", "headers", "fetched_url", "moved_url"),
 )
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM lccurl"
+_VIEWS = "urlkey >= ? AND urlkey <= ?"
+_ROWS_MAX = 1_000_000
+"""Far more than the pages of a round have views."""
 _POLLED = int(Source.POLLED)
 _MAX_AGE = re.compile(r"(?i)(?:^|[\s,])max-age\s*=\s*\"?([0-9]{1,10})(?![0-9])").search
 PAGES = "lccurl"
@@ -31,15 +35,46 @@ class Page(NamedTuple):
 
     :ivar change: number of its last change.
     :ivar seen_time: when it was last fetched, or found unchanged; 0: never.
+    :ivar has_content: its content is there.
     :ivar moved: where permanent redirects led; empty: there were none.
+    :ivar row: of it, which is looked into only where there is news.
     """
 
     key: bytes
     cached: bool
     change: int
     seen_time: int
-    content: PolledContent | None
-    moved: str = ""
+    has_content: bool
+    moved: str
+    row: tuple[Any, ...]
+
+    @property
+    def content(self) -> PolledContent:
+        """For a worker; only if :attr:`has_content`."""
+        fields = dict(zip(_COLUMNS, self.row, strict=True))
+        mimetype, charset = fields["mimetype"], fields["charset"]
+        pairs = self._headers()
+        return PolledContent(
+            url=fields["curl"],
+            machine=fields["fetched_machineid"],
+            file=fields["fetched_fileid"],
+            size_bytes=fields["len"] or 0,
+            md5=fields["md5"],
+            key=self.key.hex(),
+            base=fields["fetched_url"] or "",
+            content_type=dict(pairs).get("content-type", f"{mimetype}; charset={charset}" if charset else mimetype),
+            max_age=self.max_age,
+            links="\n".join(value for name, value in pairs if name == "link"),
+        )
+
+    @property
+    def max_age(self) -> int:
+        """So many seconds it may be kept, as its server said; 0: it did not."""
+        said = _MAX_AGE(dict(self._headers()).get("cache-control", ""))
+        return parse_number(said[1], INT64_MAX) if said else 0
+
+    def _headers(self) -> list[tuple[str, str]]:
+        return [(name.lower(), value) for name, value in header_pairs(self.row[_COLUMNS.index("headers")])]
 
 
 class Fault(NamedTuple):
@@ -60,30 +95,60 @@ class Results(NamedTuple):
     queued: set[bytes]
 
 
+class PolledPage(NamedTuple):
+    """The page of a poll, of which something is to be known.
+
+    :ivar url: normalised, where it is to be seen whose it is now; empty: ``key`` says it.
+    :ivar pid: whose it was; 0: nobody's yet.
+    :ivar key: for all mime types; empty: not known yet.
+    :ivar asked_time: when its open poll was put into the queue; None: none is.
+    """
+
+    url: str
+    pid: int
+    key: bytes
+    asked_time: int | None
+
+
+class PollRound(NamedTuple):
+    """What is known of the pages of polls, all at one time.
+
+    :ivar change: number of the cache's last change.
+    :ivar owners: whose the URLs are; those of nobody are left out.
+    :ivar removed: providers that were removed, of those whose pages are nobody's now.
+    :ivar faults: errors of those that were not seen since they were asked for.
+    """
+
+    change: int
+    owners: dict[str, int]
+    removed: set[int]
+    results: Results
+    faults: dict[bytes, Fault]
+
+
 def _page(row: tuple[Any, ...]) -> Page:
-    fields = dict(zip(_COLUMNS, row, strict=True))
-    key, cached = bytes(fields["urlkey"]), fields["state"] == CACHED
-    machine, file = fields["fetched_machineid"], fields["fetched_fileid"]
-    content = None
-    if cached and machine is not None and file is not None:
-        mimetype, charset = fields["mimetype"], fields["charset"]
-        pairs = [(name.lower(), value) for name, value in header_pairs(fields["headers"])]
-        headers = dict(pairs)
-        max_age = _MAX_AGE(headers.get("cache-control", ""))
-        content = PolledContent(
-            url=fields["curl"],
-            machine=machine,
-            file=file,
-            size_bytes=fields["len"] or 0,
-            md5=fields["md5"],
-            key=key.hex(),
-            base=fields["fetched_url"] or "",
-            content_type=headers.get("content-type", f"{mimetype}; charset={charset}" if charset else mimetype),
-            max_age=parse_number(max_age[1], INT64_MAX) if max_age else 0,
-            links="\n".join(value for name, value in pairs if name == "link"),
-        )
-    seen = max(fields["fetched_time"] or 0, fields["confirmed_time"] or 0)
-    return Page(key, cached, fields["change_number"], seen, content, fields["moved_url"] or "")
+    key, state, change, _, _, _, _, fetched, confirmed, machine, file, _, _, _, moved = row
+    cached = state == CACHED
+    seen = max(fetched or 0, confirmed or 0)
+    there = cached and machine is not None and file is not None
+    return Page(bytes(key), cached, change, seen, there, moved or "", row)
+
+
+def read_round(txn: Txn, polls: Sequence[PolledPage], key_of: Callable[[int, str], bytes]) -> PollRound:
+    """What is known of the pages of these polls.
+
+    :param key_of: the key of a provider's URL, for all mime types.
+    """
+    change = last_change(txn)
+    owners = providers_of(txn, {each.url for each in polls if each.url})
+    removed = removed_among(txn, {each.pid for each in polls if each.url and each.url not in owners} - {0})
+    pages = [
+        (key_of(owners[each.url], each.url) if each.url else each.key, each.asked_time)
+        for each in polls
+        if not each.url or each.url in owners
+    ]
+    results = read_results(txn, sorted({key for key, _ in pages}))
+    return PollRound(change, owners, removed, results, read_faults(txn, results, pages))
 
 
 def read_results(txn: Txn, keys: Sequence[bytes]) -> Results:
@@ -93,33 +158,33 @@ def read_results(txn: Txn, keys: Sequence[bytes]) -> Results:
     """
     ranges = [views_range(key) for key in keys]
     pages: dict[bytes, Page] = {}
-    for row in txn.query_each(f"{_SELECT} WHERE urlkey >= ? AND urlkey <= ?", ranges):
+    for row in txn.query_ranges(_SELECT, _VIEWS, ranges, "urlkey", _ROWS_MAX):
         page = _page(row)
         known = pages.get(all_views_key(page.key))
         if known is None or (page.cached, page.seen_time) > (known.cached, known.seen_time):
             pages[all_views_key(page.key)] = page
-    queued = {
-        all_views_key(bytes(key))
-        for (key,) in txn.query_each(
-            "SELECT urlkey FROM qdb WHERE urlkey >= ? AND urlkey <= ? AND operation = 1", ranges
-        )
-    }
-    return Results(pages, queued)
+    queued = txn.query_ranges("SELECT urlkey FROM qdb", f"{_VIEWS} AND operation = 1", ranges, "urlkey", _ROWS_MAX)
+    return Results(pages, {all_views_key(bytes(key)) for (key,) in queued})
 
 
-def read_faults(txn: Txn, wanted: Sequence[tuple[bytes, int]]) -> dict[bytes, Fault]:
-    """The last error of each of these pages, since then.
+def read_faults(txn: Txn, results: Results, asked: Sequence[tuple[bytes, int | None]]) -> dict[bytes, Fault]:
+    """The last error of each of these pages since it was asked for, of those that were not seen since.
 
-    :param wanted: key for all mime types, seconds since 1970.
+    :param asked: key for all mime types, and when it was asked for, in seconds since 1970.
     """
-    since = dict(wanted)
+    since: dict[bytes, int] = {}
+    for key, asked_time in asked:
+        page = results.pages.get(key)
+        seen = page is not None and page.cached and page.seen_time >= (asked_time or 0)
+        if asked_time is not None and key not in results.queued and not seen:
+            since[key] = asked_time
     pids = sorted({int.from_bytes(key[:4], "big") for key in since})
     sql = "SELECT urlkey, code, message, time FROM urlerrs WHERE pid IN ({in}) AND time >= ?"
     faults: dict[bytes, Fault] = {}
-    for key, number, text, time in txn.query_in(sql, pids, (), [min(since.values())]):
-        page = all_views_key(bytes(key))
-        if time >= since.get(page, time + 1) and (page not in faults or time >= faults[page].time):
-            faults[page] = Fault(number, text, time)
+    for key, number, text, time in txn.query_in(sql, pids, (), [min(since.values(), default=0)]):
+        page_key = all_views_key(bytes(key))
+        if time >= since.get(page_key, time + 1) and (page_key not in faults or time >= faults[page_key].time):
+            faults[page_key] = Fault(number, text, time)
     return faults
 
 
@@ -128,13 +193,18 @@ def last_change(txn: Txn) -> int:
     return int(txn.value("SELECT MAX(change_number) FROM lccurl", [], 0))
 
 
-def changed_pages(txn: Txn, after: int, upto: int) -> list[Page]:
-    """Polled pages whose last change has a number in this range, in order."""
+def changed_pages(txn: Txn, after: int, last: int) -> tuple[int, list[Page]]:
+    """Polled pages whose last change has a number behind ``after``, in order; and the number up to which these are
+    all of them.
+
+    :param last: of the last change.
+    """
+    upto = last if last - after <= CHANGES_AT_ONCE else range_end(txn, PAGES, after, last, CHANGES_AT_ONCE)
     sql = (
         f"{_SELECT} WHERE change_number > ? AND change_number <= ? AND (source & {_POLLED}) <> 0"
         " ORDER BY change_number"
     )
-    return [_page(row) for row in txn.query(sql, [after, upto])]
+    return upto, [_page(row) for row in txn.query(sql, [after, upto])]
 
 
 def watched_roots(txn: Txn, after: int, limit: int) -> list[tuple[int, str]]:
@@ -149,9 +219,3 @@ def watched_roots(txn: Txn, after: int, limit: int) -> list[tuple[int, str]]:
 def removed_among(txn: Txn, pids: Collection[int]) -> set[int]:
     """Those of these providers that were removed."""
     return {pid for (pid,) in txn.query_in("SELECT pid FROM pidb WHERE pid IN ({in}) AND removed <> 0", sorted(pids))}
-
-
-def providers_of(txn: Txn, urls: Sequence[str]) -> dict[str, int]:
-    """Whose these URLs are (normalised); those of nobody are left out."""
-    found = {url: provider_of(txn, url) for url in urls}
-    return {url: pid for url, pid in found.items() if pid is not None}

@@ -17,20 +17,20 @@ import attrs
 
 from lcc.interfaces import ITaskRules
 from lcc.model.tasks import DueJob, Job, JobState, Task, TaskState
-from lcc.storage.database.transactions import Txn
+from lcc.storage.database.transactions import Question, Txn
 from lcc.storage.tasks.due import insert_job
-from lcc.storage.tasks.outbox import add_polls, root_of
+from lcc.storage.tasks.outbox import OUTBOX_SINCE, OutboxSet, add_polls, root_of
 from lcc.storage.tasks.robots import ROBOTS, remove_task, robots_known, settled
 from lcc.storage.tasks.rows import TASKS, task_of, task_values, write_list
 from lcc.storage.tasks.write import TaskWrite
 
 _OWN = ("pid", "urlkey", "polls", "asked_time", "asked_order", "seen")
-_ASKED = (*_OWN, "look_time")
+_ROW = (*TASKS.columns, "polled", *_OWN, "look_time")
 _NOTED = (
     *("due_time", "started_time", "ended_time", "last_state", "since_time", "failures", "message", "state"),
-    *("every_seconds", "pid", "urlkey", "polls", "asked_time", "asked_order", "look_time"),
+    *("every_seconds", "polls", "asked_time", "asked_order", "look_time"),
 )
-"""What a poll changes of its task."""
+"""What a poll changes of its task, besides whose its page is."""
 _STATE = ("due_time", "ended_time", "last_state", "since_time", "failures", "message", "state", "every_seconds")
 _SELECT = f"SELECT {', '.join((*TASKS.columns, *_OWN))} FROM tasks"
 _LATER_SECONDS = 60
@@ -111,16 +111,28 @@ def _poll(row: tuple[Any, ...]) -> Poll:
     return Poll(task_of(row[: len(TASKS.columns)]), pid, bytes(key or b""), history, asked, order, seen)
 
 
-def due_polls(txn: Txn, now: int, limit: int) -> list[Poll]:
-    """Those that are due, the longest first."""
-    sql = f"{_SELECT} WHERE polled = 1 AND due_time <= ? ORDER BY due_time, id LIMIT ?"
-    return [_poll(row) for row in txn.query(sql, [now, limit])]
+class PollsToDo(NamedTuple):
+    """What is to be done about polls, all at one time.
+
+    :ivar looks: open ones of which it is to be seen what became of them, the longest first.
+    :ivar due: those that are due, the longest first.
+    :ivar untold: since when notices wait for the UNS; None: none does.
+    """
+
+    looks: list[Poll]
+    due: list[Poll]
+    untold: int | None
 
 
-def polls_to_look_at(txn: Txn, now: int, limit: int) -> list[Poll]:
-    """Open polls of which it is to be seen what became of them, the longest first."""
-    sql = f"{_SELECT} WHERE look_time <= ? AND due_time IS NOT NULL ORDER BY look_time, id LIMIT ?"
-    return [_poll(row) for row in txn.query(sql, [now, limit])]
+def polls_to_do(txn: Txn, now: int, looks_max: int, due_max: int) -> PollsToDo:
+    """What is to be done now, at most so many of each."""
+    look = f"{_SELECT} WHERE look_time <= ? AND due_time IS NOT NULL ORDER BY look_time, id LIMIT ?"
+    due = f"{_SELECT} WHERE polled = 1 AND due_time <= ? ORDER BY due_time, id LIMIT ?"
+    found = txn.query_several(
+        [Question(look, None, [now, looks_max]), Question(due, None, [now, due_max]), Question(OUTBOX_SINCE)]
+    )
+    looks, dues, oldest = found
+    return PollsToDo([_poll(row) for row in looks], [_poll(row) for row in dues], oldest[0][0] if oldest else None)
 
 
 def polls_of_pages(txn: Txn, keys: Sequence[bytes]) -> list[Poll]:
@@ -177,9 +189,32 @@ def make_found_jobs(write: TaskWrite, found: Sequence[Found]) -> list[DueJob]:
     return made
 
 
-def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
-    """Put polls into the outbox, and note what became of those before them; returns how many were put there."""
-    noted: list[tuple[Any, ...]] = []
+class Noted(NamedTuple):
+    """What was made where it was noted what became of polls.
+
+    :ivar sets: that stand in the outbox.
+    """
+
+    jobs: list[DueJob]
+    sets: list[OutboxSet]
+
+
+def note_polls(
+    write: TaskWrite, rules: ITaskRules, found: Sequence[Found], looked: Sequence[Asked], asked: Sequence[Asked]
+) -> Noted:
+    """All that a look at polls has led to.
+
+    :param looked: as :func:`_look_at` says.
+    :param asked: those that are put into the queue.
+    """
+    jobs = make_found_jobs(write, found)
+    _look_at(write, rules, looked)
+    return Noted(jobs, _ask(write, rules, asked))
+
+
+def _ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> list[OutboxSet]:
+    """Put polls into the outbox, and note what became of those before them; returns what was put there."""
+    noted: list[_Note] = []
     polls: list[tuple[int, str, str]] = []
     current = {
         row[0]: row[1]
@@ -204,37 +239,81 @@ def ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> int:
             interval = write.now - (poll.asked_time or 0)
             history, task = after_poll(write.txn, rules, task, history, False, interval, each.max_age)
         task = _judged(write, rules, task, each)
-        values = dict(zip(TASKS.columns, task_values(task), strict=True))
-        root = _root(poll.url)
-        going_on = values["state"] == TaskState.ACTIVE.value
-        values["due_time"] = _next(write.txn, rules, task, write.now) if going_on else None
-        values["started_time"] = write.now if going_on else task.started_time
-        row = (
-            *values.values(),
-            *(1, each.pid or poll.pid, (each.key or poll.key) or None, history),
-            *((write.now, each.order) if going_on else (None, 0)),
-            *(poll.seen, write.now + LOOK_SECONDS if going_on and (each.key or poll.key) else None),
-        )
+        note = _Note(each, task, history, write.now, None)
+        if task.state is TaskState.ACTIVE:
+            note = note._replace(due_time=_next(write.txn, rules, task, write.now))
         if each.moved:
-            _note(write, [row])
+            _note(write, [note])
             _move(write, task, each.moved)
             sql = "UPDATE tasks SET due_time = ?, asked_time = NULL, asked_order = 0, look_time = NULL WHERE id = ?"
             write.txn.execute(sql, [write.now, task.id])
             continue
-        noted.append(row)
-        if going_on:
-            polls.append((each.pid, root, poll.url))
+        noted.append(note)
+        if task.state is TaskState.ACTIVE:
+            polls.append((each.pid, _root(poll.url), poll.url))
     _note(write, noted)
-    add_polls(write, polls)
-    return len(polls)
+    return add_polls(write, polls)
 
 
-def _note(write: TaskWrite, rows: list[tuple[Any, ...]]) -> None:
-    """Update tasks after their polls: statement by statement that would cost a database server most of a poll."""
-    write.txn.upsert("tasks", (*TASKS.columns, "polled", *_ASKED), rows, ["id"], _NOTED)
+class _Note(NamedTuple):
+    """What a task is like after one of its polls was put into the queue, or could not be.
+
+    :ivar task: as its poll before has left it.
+    :ivar due_time: of the next one; None: it is suspended.
+    """
+
+    asked: Asked
+    task: Task
+    history: str
+    now: int
+    due_time: int | None
+
+    @property
+    def page(self) -> tuple[int, bytes]:
+        """Provider and key of its page."""
+        return self.asked.pid or self.asked.poll.pid, self.asked.key or self.asked.poll.key
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """Of the columns :data:`_NOTED`."""
+        task, goes_on = self.task, self.task.state is TaskState.ACTIVE
+        return (
+            *(self.due_time, self.now if goes_on else task.started_time, task.ended_time),
+            *(task.last_state.value if task.last_state else "", task.since_time, task.failures, task.message),
+            *(task.state.value, task.when.every_seconds, self.history),
+            *((self.now, self.asked.order) if goes_on else (None, 0)),
+            self.now + LOOK_SECONDS if goes_on and self.page[1] else None,
+        )
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        """Of :data:`_ROW`."""
+        pid, key = self.page
+        whole = dict(zip(TASKS.columns, task_values(self.task), strict=True))
+        whole |= {"polled": 1, "pid": pid, "urlkey": key or None, "seen": self.asked.poll.seen}
+        whole |= dict(zip(_NOTED, self.values, strict=True))
+        return tuple(whole[name] for name in _ROW)
 
 
-def look_at(write: TaskWrite, rules: ITaskRules, looked: Sequence[Asked]) -> None:
+def _note(write: TaskWrite, notes: Sequence[_Note]) -> None:
+    """Update tasks after their polls: statement by statement that would cost a database server most of a poll.  Most
+    of them have found nothing new, and are due together again: these become alike."""
+    alike: defaultdict[tuple[Any, ...], list[_Note]] = defaultdict(list)
+    others: list[tuple[Any, ...]] = []
+    for note in notes:
+        poll = note.asked.poll
+        alike[note.values if note.page == (poll.pid, poll.key) else (note.task.id,)].append(note)
+    assignments = ", ".join(f"{name} = ?" for name in _NOTED)
+    for values, some in alike.items():
+        if len(some) > 1:
+            ids = [note.task.id for note in some]
+            write.txn.execute_in(f"UPDATE tasks SET {assignments} WHERE id IN ({{in}})", ids, values)
+        else:
+            others.append(some[0].row)
+    write.txn.upsert("tasks", _ROW, others, ["id"], (*_NOTED, "pid", "urlkey"))
+
+
+def _look_at(write: TaskWrite, rules: ITaskRules, looked: Sequence[Asked]) -> None:
     """Note what became of polls before the next ones are due: an error, or its end; that they wait.
 
     :param looked: ``wait``: it is not known yet.

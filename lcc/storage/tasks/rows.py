@@ -49,15 +49,19 @@ def spec_values(spec: JobSpec) -> tuple[str, ...]:
 
 def task_of(row: tuple[Any, ...]) -> Task:
     """The task of a row of :data:`TASKS`."""
-    own = dict(zip(_TASK_SELF, row[1 + len(SPEC) :], strict=True))
-    when = When(own.pop("every_seconds"), own.pop("at_time"), own.pop("cron"), own.pop("timezone"))
-    own.update(
-        state=TaskState(own["state"]),
-        auto=bool(own["auto"]),
-        last_state=JobState(own["last_state"]) if own["last_state"] else None,
-        moved_from=own["moved_from"] or "",
+    # By position, as this is done twice for each poll: the columns are those of _TASK_SELF.
+    own = row[1 + len(SPEC) :]
+    every, at, cron, timezone, state, auto, least, most, created, due, started, ended, last = own[:-4]
+    since, failures, message, moved_from = own[-4:]
+    return Task(
+        row[0],
+        _spec(row[1 : 1 + len(SPEC)]),
+        When(every, at, cron, timezone),
+        TaskState(state),
+        bool(auto),
+        *(least, most, created, due, started, ended, JobState(last) if last else None),
+        *(since, failures, message, moved_from or ""),
     )
-    return Task(row[0], _spec(row[1 : 1 + len(SPEC)]), when, **own)
 
 
 def task_values(task: Task) -> tuple[Any, ...]:

@@ -36,25 +36,26 @@ from lcc.storage.database.bisecting import NOT_OF_ONE, bisected, in_words
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.clock_steps import bound_waits
-from lcc.storage.tasks.due import due_jobs, due_tasks, make_due_jobs, running_jobs, start_jobs
+from lcc.storage.tasks.due import make_due_jobs, running_jobs, start_jobs
+from lcc.storage.tasks.due_work import DueWork, due_work
 from lcc.storage.tasks.endings import Ended, lose_attempts, record_endings, refused, set_job_aside, suspend_task
 from lcc.storage.tasks.housekeeping import purge_page
 from lcc.storage.tasks.item_purge import Place, purge_items
 from lcc.storage.tasks.listed import part_listed
 from lcc.storage.tasks.managers import managers, save_managers
-from lcc.storage.tasks.orders import ORDERS, CarriedOut, carry_out_orders, refuse_order
+from lcc.storage.tasks.orders import CarriedOut, carry_out_orders, refuse_order
 from lcc.storage.tasks.outbox import Answer, OutboxSet, answer_sets, outbox, outbox_since, part_set
 from lcc.storage.tasks.polls import (
     Asked,
     Found,
+    Noted,
     Poll,
-    ask,
-    due_polls,
-    look_at,
+    PollsToDo,
     make_found_jobs,
+    note_polls,
     polls_of_pages,
     polls_position,
-    polls_to_look_at,
+    polls_to_do,
     save_position,
 )
 from lcc.storage.tasks.robots import AskedBySite, asked_said, note_epoch, poll_robots, untold_asked
@@ -83,12 +84,14 @@ class TaskStore:
         self._run = -1  # claim() makes it valid
         self.repeated = 0
         """How often a transaction was run again: what it has made may be known from the tables only."""
+        self.newest_notice = 0
+        """No set in the outbox has a greater number."""
 
     def claim(self) -> Deferred[TaskClaim]:
         """Become the one that may write."""
 
         def claimed(claim: TaskClaim) -> TaskClaim:
-            self._run = claim.run
+            self._run, self.newest_notice = claim.run, claim.notices
             return claim
 
         return self._database.write(claim_run).addCallback(claimed)
@@ -103,6 +106,8 @@ class TaskStore:
             self.repeated += runs > 1
             write = TaskWrite(txn, self._run, now, self._jobs_max)
             result = function(write, *args)
+            # Before the commit: whoever looks for it too early looks again.
+            self.newest_notice = max(self.newest_notice, write.value("notice"))
             write.save()
             return result
 
@@ -112,9 +117,11 @@ class TaskStore:
         """As :func:`lcc.storage.tasks.clock_steps.bound_waits`."""
         return self._write(now, bound_waits, self._rules, after)
 
-    def due_tasks(self, now: int, limit: int) -> Deferred[list[int]]:
-        """As :func:`lcc.storage.tasks.due.due_tasks`."""
-        return self._database.select(due_tasks, now, limit)
+    def due_work(
+        self, now: int, after: tuple[int, int], orders_max: int, tasks_max: int, jobs_max: int
+    ) -> Deferred[DueWork]:
+        """As :func:`lcc.storage.tasks.due_work.due_work`."""
+        return self._database.interact(due_work, now, after, orders_max, tasks_max, jobs_max)
 
     async def make_due_jobs(self, tasks: Sequence[int], now: int) -> list[DueJob]:
         """As :func:`lcc.storage.tasks.due.make_due_jobs`; a task for which that is not possible is suspended."""
@@ -130,10 +137,6 @@ class TaskStore:
         """Something of this task cannot be done; it is suspended."""
         _log.failure("Task {task} is suspended: the scheduler cannot handle it", Failure(error), task=task)
         return self._write(now, suspend_task, task, f"The scheduler cannot handle it: {in_words(error)}")
-
-    def due_jobs(self, after: tuple[int, int], now: int, limit: int) -> Deferred[list[DueJob]]:
-        """As :func:`lcc.storage.tasks.due.due_jobs`."""
-        return self._database.select(due_jobs, after, now, limit)
 
     def running_jobs(self) -> Deferred[list[RunningJob]]:
         """As :func:`lcc.storage.tasks.due.running_jobs`."""
@@ -206,10 +209,6 @@ class TaskStore:
         """Running jobs have told something: (job, attempt, process id or 0, status or empty)."""
         return self._write(now, _note_progress, list(told))
 
-    def open_orders(self, limit: int) -> Deferred[list[int]]:
-        """As :meth:`lcc.storage.database.answered_orders.AnsweredOrders.open`."""
-        return self._database.select(ORDERS.open, limit)
-
     async def carry_out_orders(self, orders: Sequence[int], now: int) -> CarriedOut:
         """As :func:`lcc.storage.tasks.orders.carry_out_orders`; one that cannot be carried out is answered with an
         error."""
@@ -225,17 +224,9 @@ class TaskStore:
             whole.add(each)
         return whole
 
-    def due_polls(self, now: int, limit: int) -> Deferred[list[Poll]]:
-        """As :func:`lcc.storage.tasks.polls.due_polls`."""
-        return self._database.select(due_polls, now, limit)
-
-    def polls_to_look_at(self, now: int, limit: int) -> Deferred[list[Poll]]:
-        """As :func:`lcc.storage.tasks.polls.polls_to_look_at`."""
-        return self._database.select(polls_to_look_at, now, limit)
-
-    def look_at(self, looked: Sequence[Asked], now: int) -> Deferred[None]:
-        """As :func:`lcc.storage.tasks.polls.look_at`."""
-        return self._write(now, look_at, self._rules, list(looked))
+    def polls_to_do(self, now: int, looks_max: int, due_max: int) -> Deferred[PollsToDo]:
+        """As :func:`lcc.storage.tasks.polls.polls_to_do`."""
+        return self._database.interact(polls_to_do, now, looks_max, due_max)
 
     def polls_of_pages(self, keys: Sequence[bytes]) -> Deferred[list[Poll]]:
         """As :func:`lcc.storage.tasks.polls.polls_of_pages`."""
@@ -259,9 +250,11 @@ class TaskStore:
         """As :func:`lcc.storage.tasks.polls.save_position`."""
         return self._write(now, save_position, change)
 
-    def ask(self, asked: Sequence[Asked], now: int) -> Deferred[int]:
-        """As :func:`lcc.storage.tasks.polls.ask`."""
-        return self._write(now, ask, self._rules, list(asked))
+    def note_polls(
+        self, found: Sequence[Found], looked: Sequence[Asked], asked: Sequence[Asked], now: int
+    ) -> Deferred[Noted]:
+        """As :func:`lcc.storage.tasks.polls.note_polls`."""
+        return self._write(now, note_polls, self._rules, list(found), list(looked), list(asked))
 
     def outbox(self, after: int, limit: int) -> Deferred[list[OutboxSet]]:
         """As :func:`lcc.storage.tasks.outbox.outbox`."""

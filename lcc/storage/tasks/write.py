@@ -128,4 +128,5 @@ def claim_run(txn: Txn) -> TaskClaim:
     if epoch is None or txn.one("SELECT 1 FROM tasknotices LIMIT 1") is None:
         epoch = f"{txn.random_bits(64):016x}"
         txn.upsert("meta", ["name", "value"], [("notices_epoch", epoch)], ["name"], ["value"])
-    return TaskClaim(run, str(epoch))
+    notices = int(txn.value("SELECT value FROM schedulerfence WHERE name = 'notice'"))
+    return TaskClaim(run, str(epoch), notices)
