@@ -53,7 +53,7 @@ NUMBERS = {
     "roles/web/plots.py: float(next((step * power for step in (1, 2, 5, 10) if step * power >= most * 0.999999)))",
     "roles/web/plots.py: int(value)",
     "insight/summary.py: int(now)",
-    "roles/web/pages/login.py: int(self.monitor.settings.session_max)",
+    "roles/front.py: int(self.front.session_seconds)",
     "roles/web/pages/providers.py: int(now)",
     "provider/report.py: float(number)",
     "roles/qm/orders/dispatcher.py: float(max(0, message.lease_seconds))",
