@@ -395,17 +395,20 @@ def test_trouble_is_told_and_passes(worlds: Worlds) -> None:
 
 
 def test_what_a_cache_has_lost_that_was_put_back_is_told_again(worlds: Worlds) -> None:
-    """Pages that were read, and sets that had not arrived: at once, not after they were waited for."""
+    """Pages that were read, and sets that had not arrived: at once, not after they were waited for.  And that hosts
+    may have private addresses (seed 60006s)."""
     sites = generate(8, ROOTS, pages=12, links=4)
     world = worlds(sites, told_wait=5.0)
     world.start()
-    world.add("all", sites.start, restrict_to=SCOPE)
+    world.add("all", sites.start, restrict_to=SCOPE, allow_private=True)
     world.advance(2)
     world.clock.advance(0.5)
     assert world.status("all").counts["told"]
     kept = {*world.lcc.fetched[::3]}
     world.lcc.put_back(kept)
+    world.lcc.watches.clear()
     world.settle("all", 60)
+    assert {*world.lcc.watches} == {(root, True) for root in ROOTS}
     again = {url for url, count in Counter(world.lcc.fetched).items() if count > 1}
     assert set(world.lcc.fetched) == sites.closure() == world.lcc.cached
     assert again and not kept & again

@@ -81,6 +81,7 @@ class Lcc:
     :ivar robots_of: root -> robots.txt; unknown ones are found empty.
     :ivar errors: URL -> code of the error of its fetch.
     :ivar redirects: URL -> where it redirects to, on another host.
+    :ivar watches: roots that were asked for, and whether they may be private.
     :ivar mimetypes: URL -> the type of its content, unless that is HTML.
     :ivar set_numbers: of the sets of the spider that was started last: its epoch is a new one.
     :ivar silent: ``lcc-cu`` cannot be asked.
@@ -99,6 +100,7 @@ class Lcc:
         self.set_numbers: set[int] = set()
         self.asked: list[AskedUrl] = []
         self.providers: dict[str, int] = {}
+        self.watches: list[tuple[str, bool]] = []
         self.timeline = "t"
         self.connected = self.has_room = True
         self.held = ""
@@ -254,7 +256,8 @@ class Lcc:
 
     # The link to the UNS.
 
-    def watch(self, root: str, *_: Any, **__: Any) -> Deferred[int]:
+    def watch(self, root: str, *_: Any, private: bool = False, **__: Any) -> Deferred[int]:
+        self.watches.append((root, private))
         if "refused" in root:
             return fail(NotifierRefused(code("limit"), "no more"))
         return succeed(self.providers.setdefault(normalise_root(root), 1 + max(self.providers.values(), default=0)))
