@@ -136,6 +136,17 @@ STEPS = (
         quick="--sets 10000",
     ),
     Step(
+        "front end",
+        "front_end",
+        (
+            "a set through the front end",
+            "CPU of the proxy for a set",
+            "a session of one page through the front end, p50",
+            "memory of an idle connection at the proxy",
+        ),
+        quick="--urls 100000 --sessions 300 --idle 1000",
+    ),
+    Step(
         "IndexNow",
         "push_speed",
         ("pushed URLs in lists of 100, MariaDB", "pushed URLs one by one, MariaDB"),

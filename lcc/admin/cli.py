@@ -35,6 +35,7 @@ COMMANDS = {
     "task": "tasks.tasks:task_group",
     "job": "tasks.jobs:job_group",
     "resource": "tasks.resources:resource_group",
+    "fe": "frontend.sublccs:fe_group",
     "urls": "cache.urls:urls_command",
     "show": "cache.show:show_command",
     "queue": "queue.queue:queue_command",

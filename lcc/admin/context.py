@@ -22,17 +22,19 @@ from lcc.commands.errors import Failed
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError, StoreFull, StoreUnavailable
 from lcc.model import Provider
+from lcc.model.frontend import SubLcc
 from lcc.model.shellwords import shell_command
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.dialects import SqliteDialect, dialect_for
 from lcc.storage.database.migrations import MAIN, SchemaError
-from lcc.storage.database.place import Place
+from lcc.storage.database.place import Place, front_end_place
 from lcc.storage.providers.providers import get_provider
 
 SEE_PROVIDERS = "lcc-admin provider list shows all providers"
 NAME_ONE = "give an existing file, or create this one: lcc-admin"
 SEE_CHECK = "correct lcc.toml; lcc-admin config --defaults explains every setting"
 SEE_UPGRADE = "use the version of the LCC that wrote these tables, or restore an earlier backup (doc/backup.md)"
+SEE_FRONT_END = "set [fe] database in lcc.toml (doc/front-end.md), then run lcc-admin fe init"
 SEE_DATABASE = "check that it runs, and [database] url in lcc.toml; lcc-admin check tests the connection"
 
 RETRIES = 3
@@ -100,6 +102,45 @@ class Admin:
         """
         self._must_be_there()
         with self._opened(place.url, place.home, place.series, patient) as database:
+            yield database
+
+    @contextmanager
+    def front_end(self, create: bool = False, *, patient: bool = True) -> Iterator[BlockingDatabase]:
+        """The front end's database.
+
+        :param create: make its file, if it is one and there is none.
+        :param patient: False: do not retry.
+        :raises Failed: there is none, or it cannot be reached or used.
+        """
+        try:
+            place = front_end_place(self.config)
+        except ConfigError as error:
+            raise Failed(str(error), SEE_FRONT_END) from None
+        if not create and place.url.startswith("sqlite:") and not place.is_there():
+            path = place.url.removeprefix("sqlite:")
+            raise DatabaseFailed(f"no front end here: the database {path} does not exist", "run lcc-admin fe init")
+        with self._opened(place.url, place.home, place.series, patient) as database:
+            yield database
+
+    @contextmanager
+    def registrations(self) -> Iterator[BlockingDatabase]:
+        """The database of registrations: of the LCC, or of the front end.
+
+        :raises Failed: it cannot be reached or used.
+        """
+        with self.front_end() if self.config.is_front_end else self.database() as database:
+            yield database
+
+    @contextmanager
+    def sublcc(self, sub: SubLcc) -> Iterator[BlockingDatabase]:
+        """The database of a sub-LCC.
+
+        :raises Failed: it cannot be reached or used.
+        """
+        place = Place(sub.database, self.config.home, MAIN)
+        if place.url.startswith("sqlite:") and not Path(place.url.removeprefix("sqlite:")).exists():
+            raise DatabaseFailed(f"sub-LCC {sub.name}: there is no {place.url}", "run lcc-admin init for it first")
+        with self._opened(place.url, place.home, place.series, patient=True) as database:
             yield database
 
     @contextmanager

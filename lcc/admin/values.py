@@ -19,7 +19,8 @@ from lcc.domain.urls import normalise_root, scheme_of
 from lcc.domain.wishes import is_mail_address
 from lcc.errors import ConfigError, UrlError
 from lcc.fetchers.registry import schemes_fetched
-from lcc.storage.providers.providers import PID_MAX, list_providers
+from lcc.storage.providers.pid_range import PID_MAX
+from lcc.storage.providers.providers import list_providers
 
 IDS_SHOWN = 200
 

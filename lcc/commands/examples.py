@@ -210,6 +210,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lcc-admin resource list": (("lcc-admin resource list --json", "for programs"),),
     "lcc-admin resource set": (("lcc-admin resource set tracker --interval 60", "a minute"),),
     "lcc-admin resource remove": (("lcc-admin resource remove tracker", "one job at a time all the same"),),
+    "lcc-admin fe": (("lcc-admin --config fe.toml fe list", "list all sub-LCCs"),),
+    "lcc-admin fe init": (("lcc-admin --config fe.toml fe init", "create the front end's tables"),),
+    "lcc-admin fe add": (
+        (
+            "lcc-admin --config fe.toml fe add one --uns tcp:127.0.0.1:9000 --database sqlite:lcc-home/lcc.db",
+            "an LCC that runs",
+        ),
+    ),
+    "lcc-admin fe set": (("lcc-admin --config fe.toml fe set one --files-max 50000000", "what it has room for"),),
+    "lcc-admin fe list": (("lcc-admin --config fe.toml fe list --json", "for programs"),),
+    "lcc-admin fe show": (("lcc-admin --config fe.toml fe show one", "how it is reached, and its last report"),),
+    "lcc-admin fe where": (("lcc-admin --config fe.toml fe where 1", "the sub-LCC of a provider"),),
+    "lcc-admin fe drain": (("lcc-admin --config fe.toml fe drain one", "it gets no new providers"),),
+    "lcc-admin fe remove": (("lcc-admin --config fe.toml fe remove two", "it has no providers"),),
     "lcc-admin urls": (
         ("lcc-admin urls --provider 1 --limit 20", "the first rows of a provider"),
         ("lcc-admin urls --mimetype 'text/*' --prefix http://www.example.org/docs/ --json", "a selection"),

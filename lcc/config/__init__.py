@@ -17,6 +17,7 @@ from lcc.config.endpoints import (
     leads_to_this_machine,
     unix_socket_path,
 )
+from lcc.config.frontend import FeConfig, FeUnsConfig
 from lcc.config.intake import DatabaseConfig, QmConfig, UnsConfig
 from lcc.config.load import (
     DEFAULT_FILE,
@@ -25,9 +26,11 @@ from lcc.config.load import (
     load_config,
     parse_config,
     read_config,
+    sublcc_name_fault,
 )
 from lcc.config.manager import ManagerConfig
 from lcc.config.monitor import WebConfig
+from lcc.config.mysql_url import mysql_password
 from lcc.config.push import PushConfig
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.root import DEFAULT_MIMETYPES, ROLES, Config
@@ -49,6 +52,8 @@ __all__ = [
     "Config",
     "CuConfig",
     "DatabaseConfig",
+    "FeConfig",
+    "FeUnsConfig",
     "LogConfig",
     "MailConfig",
     "ManagerConfig",
@@ -70,8 +75,10 @@ __all__ = [
     "is_local_host",
     "leads_to_this_machine",
     "load_config",
+    "mysql_password",
     "parse_config",
     "read_config",
     "setting",
+    "sublcc_name_fault",
     "unix_socket_path",
 ]

@@ -49,6 +49,11 @@ class UnsConfig:
         "uns", "name of this UNS, unique among the UNSes of a queue manager; at most 60 printable characters"
     )
     listen: str = setting("tcp:9000", "endpoint for content providers")
+    proxies: tuple[str, ...] = setting(
+        (),
+        "IP addresses, or networks, of front ends and other proxies: a connection from there may begin with a header "
+        "of the PROXY protocol (version 1), which says where the provider is",
+    )
     connect: str = setting("unix:{home}/qm.sock", "endpoint of the queue manager")
     listen_notifiers: str = setting(
         "unix:{home}/notify-{role}.sock",

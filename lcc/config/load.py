@@ -6,6 +6,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -34,6 +35,7 @@ _ENDPOINT_KEYS = (
 )
 
 _is_notifier = re.compile(r"[A-Za-z0-9._@-]{1,40}").fullmatch
+_is_sublcc_name = re.compile(r"[A-Za-z0-9._-]{1,40}").fullmatch
 
 SectionT = TypeVar("SectionT")
 
@@ -106,6 +108,7 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
     scheme = config.database.url.partition(":")[0]
     if scheme not in ("sqlite", "mysql"):
         faults.append("database.url: must begin with sqlite: or mysql:")
+    faults += _front_end_faults(config)
     faults += _database_wire_faults(config)
     if config.slots not in (24, 168):
         faults.append(f"slots = {config.slots}: must be 24 (a day) or 168 (a week)")
@@ -150,14 +153,44 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
     return config, [f"{name}: {fault}" for fault in faults]
 
 
+def _front_end_faults(config: Config) -> list[str]:
+    settings, faults = config.fe, []
+    if settings.database and settings.database.partition(":")[0] not in ("sqlite", "mysql"):
+        faults.append("fe.database: must begin with sqlite: or mysql:")
+    if settings.database and settings.database == config.database.url:
+        faults.append("fe.database: must be a database of its own, not that of an LCC (database.url)")
+    if settings.name and not settings.database:
+        faults.append("fe.name: fe.database must be set, too")
+    if settings.name and (fault := sublcc_name_fault(settings.name)):
+        faults.append(f"fe.name = {fault}")
+    for proxy in config.uns.proxies:
+        if not _is_network(proxy):
+            faults.append(f"uns.proxies: {proxy!r} is no IP address or network, such as 10.0.0.5 or 10.0.0.0/24")
+    return faults
+
+
+def sublcc_name_fault(text: str) -> str:
+    """Why this cannot be the name of a sub-LCC; empty: it can."""
+    return "" if _is_sublcc_name(text) else f"{text[:80]!r}: must be 1 to 40 of A-Z a-z 0-9 . _ -"
+
+
+def _is_network(text: str) -> bool:
+    """An IP address, or a network."""
+    try:
+        ip_network(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _database_wire_faults(config: Config) -> list[str]:
-    settings = config.database
-    if settings.tls_authority or config.tls.insecure:
+    if config.database.tls_authority or config.tls.insecure:
         return []
     return [
-        f"database.url: the database server {host} is on another machine and would be reached without TLS: set "
+        f"{setting}: the database server {host} is on another machine and would be reached without TLS: set "
         f"database.tls_authority to the CA of its certificate, or insecure = true in [tls]"
-        for host in mysql_hosts(settings.url)
+        for setting, url in (("database.url", config.database.url), ("fe.database", config.fe.database))
+        for host in mysql_hosts(url)
         if not is_local_host(host)
     ]
 

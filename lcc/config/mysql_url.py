@@ -43,6 +43,14 @@ def parse_mysql_url(url: str) -> MysqlUrl:
     return MysqlUrl(servers, unquote(user), unquote(password), unquote(name), unix_socket)
 
 
+def mysql_password(url: str) -> str:
+    """The password in the URL of a database; empty: it has none, or is none of ours."""
+    try:
+        return parse_mysql_url(url).password
+    except ValueError:
+        return ""
+
+
 def _server(text: str) -> tuple[str, int]:
     parts = urlsplit(f"//{text}")
     if parts.netloc != text:

@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 
 from lcc.config.access import CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
+from lcc.config.frontend import FeConfig, FeUnsConfig
 from lcc.config.intake import DatabaseConfig, QmConfig, UnsConfig
 from lcc.config.manager import ManagerConfig
 from lcc.config.monitor import WebConfig
@@ -19,7 +20,7 @@ from lcc.config.tasks import SchedulerConfig
 from lcc.config.telemetry import LogConfig, MetricsConfig
 from lcc.config.watched import WatchedConfig
 
-ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web", "scheduler", "manager", "spider", "push")
+ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web", "scheduler", "manager", "spider", "push", "fe_uns")
 """Sections of roles; each has the settings ``metrics`` and ``manhole``."""
 
 DEFAULT_MIMETYPES = (
@@ -58,12 +59,19 @@ class Config:
     manager: ManagerConfig = attrs.field(factory=ManagerConfig)
     spider: SpiderConfig = attrs.field(factory=SpiderConfig)
     push: PushConfig = attrs.field(factory=PushConfig)
+    fe: FeConfig = attrs.field(factory=FeConfig)
+    fe_uns: FeUnsConfig = attrs.field(factory=FeUnsConfig)
     mail: MailConfig = attrs.field(factory=MailConfig)
     tls: TlsConfig = attrs.field(factory=TlsConfig)
     manhole: ManholeConfig = attrs.field(factory=ManholeConfig)
     metrics: MetricsConfig = attrs.field(factory=MetricsConfig)
     log: LogConfig = attrs.field(factory=LogConfig)
     source: Path | None = attrs.field(default=None, metadata={"internal": True})
+
+    @property
+    def is_front_end(self) -> bool:
+        """This is the configuration of a front end, not of an LCC."""
+        return bool(self.fe.database) and not self.fe.name
 
     def endpoint(self, text: str) -> str:
         """An endpoint string with ``{home}`` filled in."""

@@ -73,5 +73,8 @@ class IRegistrationStore(Interface):
     def provider(pid: int) -> Deferred[Provider | None]:
         """The provider with its roots; None: unknown id, or being removed."""
 
+    def approve(number: int, now: int) -> Deferred[Registration]:
+        """The operator approves a proven registration: carry it out."""
+
     def remove_expired(now: int) -> Deferred[int]:
         """Delete expired registrations; returns their number."""

@@ -111,3 +111,13 @@ def spider() -> None:
 def push() -> None:
     """The push server."""
     run("lcc-push", sys.argv[1:])
+
+
+def fe_uns() -> None:
+    """The front end's proxy of UNSes."""
+    run("lcc-fe-uns", sys.argv[1:])
+
+
+def fe_rs() -> None:
+    """The front end's registration server."""
+    run("lcc-fe-rs", sys.argv[1:])

@@ -18,6 +18,7 @@ from lcc.services.common import HomeService, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.options import QmOptions
+from lcc.services.sublcc import reporting_services
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.probe import DatabaseProbe
@@ -80,6 +81,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         DatabaseService(database),
         _Engine(engine),
         port,
+        *reporting_services(config, environment, database),
     ):
         service.setServiceParent(services)
     if settings.listen_botm:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from zoneinfo import available_timezones
 
-from twisted.application.service import MultiService, Service
+from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config
 from lcc.errors import ConfigError
+from lcc.interfaces import IRegistrationStore
 from lcc.roles.rs.assembly import Assembly, Means
 from lcc.roles.rs.console import RsCommands
 from lcc.roles.rs.metrics import RsMetrics
@@ -17,8 +18,9 @@ from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
-from lcc.storage.database.database import DatabaseService
+from lcc.storage.database.database import Database, DatabaseService
 from lcc.storage.database.probe import DatabaseProbe
+from lcc.storage.providers.registrations import RegistrationStore
 from lcc.transport.links import PortService
 from lcc.transport.wires import endpoint
 
@@ -50,12 +52,30 @@ def build(config: Config, environment: Environment) -> RoleService:
 
     :raises ConfigError: no endpoint to listen on.
     """
+    database = environment.database(
+        config.database.url, config.home, environment.reactor, config.database, random=environment.chance
+    )
+    return build_with("rs", config, environment, database, RegistrationStore(database, config.rs))
+
+
+def build_with(
+    name: str,
+    config: Config,
+    environment: Environment,
+    database: Database,
+    store: IRegistrationStore,
+    *more: IService,
+) -> RoleService:
+    """The same for other registrations.
+
+    :param name: of the role.
+    :param database: of the registrations.
+    :param more: services that the store needs.
+    :raises ConfigError: no endpoint to listen on.
+    """
     settings, reactor = config.rs, environment.reactor
     if not settings.listen:
         raise ConfigError(["rs.listen: must be set to an endpoint, such as tcp:9500:interface=127.0.0.1"])
-    database = environment.database(
-        config.database.url, config.home, reactor, config.database, random=environment.chance
-    )
     means = Means(
         reactor,
         environment.now,
@@ -64,18 +84,19 @@ def build(config: Config, environment: Environment) -> RoleService:
         environment.in_thread,
         environment.fetchers,
     )
-    assembly = Assembly(config, database, means)
+    assembly = Assembly(config, store, means)
     zones = tuple(sorted(available_timezones()))
     site = build_site(
         assembly.registrar, settings, environment.token, zones, settings.url.startswith("https:"), reactor
     )
     registrar = assembly.registrar
     metrics = RsMetrics(registrar, database.counts, DatabaseProbe(database.interact, reactor))
-    services = RoleService("rs", RsCommands(registrar), metrics)
+    services = RoleService(name, RsCommands(registrar), metrics)
     for service in (
         HomeService(config.home, environment.disk),
-        environment.lock(config.home / "rs.lock"),
+        environment.lock(config.home / f"{name}.lock"),
         DatabaseService(database),
+        *more,
         _Registering(assembly),
         PortService(reactor, endpoint(config, "rs.listen"), site, "rs.listen"),
     ):

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.interfaces import IProtocolFactory
 from twisted.python.failure import Failure
 
 from lcc.config import Config
@@ -29,6 +30,7 @@ from lcc.storage.providers.sessions import SessionStore, open_session_store
 from lcc.storage.providers.watched import Asker, TooManyWatched, find_or_make_watched, watch_site
 from lcc.transport.connection_limits import ConnectionLimits
 from lcc.transport.links import PortService, RetryPolicy, link_service
+from lcc.transport.proxy_protocol import BehindProxies, trusted_proxies
 from lcc.transport.wires import endpoint, endpoints
 
 Options = UnsOptions
@@ -96,7 +98,10 @@ def build(config: Config, environment: Environment) -> RoleService:
         watch,
     )
     probe = DatabaseProbe(database.interact, reactor)
-    port = PortService(reactor, endpoint(config, "uns.listen"), ProviderPort(uns), "uns.listen")
+    providers: IProtocolFactory = ProviderPort(uns)
+    if settings.proxies:
+        providers = BehindProxies(providers, trusted_proxies(settings.proxies), reactor, settings.login_timeout)
+    port = PortService(reactor, endpoint(config, "uns.listen"), providers, "uns.listen")
     limits = ConnectionLimits(settings.notifier_connections_max)
     notifier_ports = [
         PortService(reactor, text, NotifierPort(uns.notifiers, roles, limits), _port_name(roles), environment.pipes)

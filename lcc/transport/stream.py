@@ -150,6 +150,22 @@ class XmlStream(Protocol):
             transport: Any = self.transport
             getattr(transport, "abortConnection", transport.loseConnection)()
 
+    def hand_over(self, protocol: Protocol) -> None:
+        """Let another protocol have the transport, which is not read from until that resumes it.  This stream is at
+        its end; its conversation hears nothing more, and nothing that was sent is lost."""
+        self.flush()
+        for name in ("_flush_call", "_idle_call", "_stall_call", "_linger_call"):
+            self._cancel(name)
+        self.connected_stream = False
+        self._discarding = True
+        transport: Any = self.transport
+        transport.unregisterProducer()
+        transport.pauseProducing()
+        # What is between the socket and its protocol calls that a wrapped one.
+        name = "wrappedProtocol" if hasattr(transport, "wrappedProtocol") else "protocol"
+        setattr(transport, name, protocol)
+        protocol.makeConnection(transport)
+
     @property
     def peer(self) -> Any:
         """The transport's peer address."""

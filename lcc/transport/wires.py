@@ -37,6 +37,11 @@ class Wire:
     listens: bool
     peers: frozenset[str] | None
 
+    @property
+    def program(self) -> str:
+        """What runs the role."""
+        return f"lcc-{self.role.replace('_', '-')}"
+
     def text(self, config: Config) -> str:
         """The endpoint as it is configured, with ``{home}`` filled in; empty: there is none."""
         section, _, key = self.setting.partition(".")
@@ -82,6 +87,7 @@ WIRES: dict[str, Wire] = {
         _port("spider.listen"),
         _link("spider.connect", "uns"),
         _port("push.listen"),
+        _port("fe_uns.listen"),
         _link("push.connect", "uns"),
         _link("push.connect_gateway", "uns"),
         *(_metrics(f"{role}.metrics") for role in ROLES),
@@ -122,6 +128,29 @@ def endpoint(config: Config, setting: str) -> str:
             )
         _log.warn("{setting} = {endpoint!r} is insecure: {danger}", setting=setting, endpoint=text, danger=danger)
     return text
+
+
+def sublcc_endpoint(config: Config, text: str, timeout_seconds: float) -> str:
+    """The endpoint string of a public port of a sub-LCC, complete, for who connects.
+
+    :param text: as it is in the front end's database; over TLS its certificate is verified with the authorities of
+        ``[fe_uns]``.
+    :raises ConfigError: it leaves this machine unprotected.
+    """
+    kind, _, rest = text.partition(":")
+    timeout = f":timeout={timeout_seconds:g}"
+    if kind == "tls":
+        authorities = config.fe_uns.authorities
+        ca = f":ca={_quoted(str(config.under_home(authorities)))}" if authorities else ""
+        return f"{PREFIX}:{rest}{ca}{timeout}"
+    if leaves_machine(text) and not config.tls.insecure:
+        raise ConfigError(
+            [
+                f"{text!r}: a connection to a sub-LCC that leaves the machine must be tls:HOST:PORT, because it "
+                "carries passwords; or say insecure = true in [tls]"
+            ]
+        )
+    return text + timeout
 
 
 def endpoints(config: Config, setting: str) -> list[tuple[str, frozenset[str]]]:
@@ -196,5 +225,6 @@ def shown(text: str) -> str:
     if not text.startswith(f"{PREFIX}:"):
         return text
     parts = re.split(r"(?<!\\):", text)[1:]
-    kept = [part for part in parts if part.partition("=")[0] not in ("roles", "ca", "certificate", "key")]
+    added = ("roles", "ca", "certificate", "key", "timeout")
+    kept = [part for part in parts if part.partition("=")[0] not in added]
     return ":".join(["tls", *kept])

@@ -19,6 +19,7 @@ TINY = {
     "sitemaps": "--urls 200",
 }
 TINY_LONG = {
+    "front end": "--urls 200 --sessions 5 --idle 10 --sqlite",
     "IndexNow": "--seconds 0.3 --connections 2",
     "feeds without news, SQLite": "--feeds 3 --items 1 --peers sfeed --sqlite",
     "fetching": "--files 40 --peers curl",

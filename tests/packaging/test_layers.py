@@ -54,6 +54,7 @@ STORAGE = {
     # disk: what makes the folder of a SQLite file durable.
     "database": frozenset({"database", "disk"}),
     "disk": frozenset({"disk"}),
+    "fe": frozenset({"database", "fe", "providers"}),
     "providers": frozenset({"database", "providers"}),
     "queue": frozenset({"database", "providers", "queue"}),
     "hub": frozenset({"database", "hub"}),
@@ -69,6 +70,7 @@ SHARED_BY_ROLES = frozenset(
     {
         "lcc.roles",
         "lcc.roles.accounts",
+        "lcc.roles.asking",
         "lcc.roles.background",
         "lcc.roles.front",
         "lcc.roles.places",

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from lcc.config import ROLES
+from lcc.admin.help.programs import ROLES
 from lcc.fetchers.registry import schemes_fetched
 from tests.support.servers.finger import answer_for, finger_server, write_plugin
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = ("lcc", *(f"lcc-{role}" for role in ROLES))
+PROGRAMS = tuple(ROLES)
 
 
 def run(*command: str | Path, cwd: Path, extra: dict[str, str] | None = None) -> str:

@@ -117,14 +117,14 @@ async def test_who_goes_away_does_not_keep_a_provider_from_hearing_of_it(
     given = (await browser.api("", {"kind": "password", "pid": first["pid"], "site": site.url})).json()
     place(site, given)
     registrar: Any = office.services.commands.engine
-    prove, gone = registrar._store.prove, Deferred[None]()
+    prove, gone = registrar.store.prove, Deferred[None]()
     found: list[Any] = []
 
     def slowly(*args: Any) -> Deferred[Any]:
         found.append(args)
         return prove(*args).addCallback(lambda done: gone.addCallback(lambda _: done))  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(registrar._store, "prove", slowly)
+    monkeypatch.setattr(registrar.store, "prove", slowly)
     checking: Deferred[Any] = Deferred.fromCoroutine(registrar.check(given["ticket"]))
     await until(lambda: bool(found))
     checking.cancel()  # as when the connection is lost

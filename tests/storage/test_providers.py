@@ -62,10 +62,6 @@ def test_ids_are_given_once(database: DirectDatabase) -> None:
     with pytest.raises(ProviderExists):
         database.now(add_provider, Provider(7, (), "other"))
     assert database.now(add_provider, Provider(0, (), "next")) == 8
-    assert database.now(lambda txn: add_provider(txn, Provider(0, (), "range"), first=100, last=101)) == 100
-    database.now(lambda txn: add_provider(txn, Provider(0, (), "range2"), first=100, last=101))
-    with pytest.raises(ProviderExists):
-        database.now(lambda txn: add_provider(txn, Provider(0, (), "range3"), first=100, last=101))
 
 
 def test_what_is_not_there_cannot_be_changed(database: DirectDatabase) -> None:

@@ -16,6 +16,7 @@ from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.dialects import Dialect, dialect_for
 from lcc.storage.database.migrations import (
     CONNECTIONS,
+    FE,
     HUB,
     MAIN,
     PUSH,
@@ -95,6 +96,16 @@ def test_both_backends_have_the_same_tables(tmp_path: Path, mariadb: PrivateMari
     assert _columns(sqlite) | others == _columns(mysql)
     for columns in _columns(mysql).values():
         assert any(key for _, _, key in columns)
+
+
+def test_both_backends_have_the_same_tables_of_a_front_end(tmp_path: Path, mariadb: PrivateMariaDb) -> None:
+    sqlite = dialect_for("sqlite:fe.db", tmp_path, SETTINGS)
+    mysql = dialect_for(mariadb.new_database(), tmp_path, SETTINGS)
+    for dialect in (sqlite, mysql):
+        _migrate(dialect, series=FE)
+    assert _columns(sqlite) == _columns(mysql)
+    for name, columns in _columns(sqlite).items():
+        assert any(key for _, _, key in columns), name
 
 
 def test_tables_are_innodb_and_compare_bytes(tmp_path: Path, mariadb: PrivateMariaDb) -> None:

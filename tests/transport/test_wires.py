@@ -12,7 +12,7 @@ from lcc.config.root import ROLES
 from lcc.errors import ConfigError
 from lcc.model.notifiers import NOTIFIERS
 from lcc.transport.tls_endpoints import files_of
-from lcc.transport.wires import WIRES, certificate_files, endpoint, endpoints, leaves_machine, shown
+from lcc.transport.wires import WIRES, certificate_files, endpoint, endpoints, leaves_machine, shown, sublcc_endpoint
 
 
 def parsed(text: str, folder: Path = Path("/lcc")) -> Config:
@@ -134,3 +134,28 @@ def test_a_port_of_notifiers_for_each_role_or_one_for_all() -> None:
         endpoints(parsed('[uns]\nlisten_notifiers = "tcp:9200"\n'), "uns.listen_notifiers")
     with pytest.raises(ConfigError, match=r"\{role\} must stand in the path"):
         endpoints(parsed('[uns]\nlisten_notifiers = "unix:{home}/n.sock"\n'), "uns.listen_notifiers")
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "complete"),
+    [
+        ("tcp:127.0.0.1:9000", "", "tcp:127.0.0.1:9000:timeout=5"),
+        ("unix:/run/uns.sock", "", "unix:/run/uns.sock:timeout=5"),
+        ("tls:lcc1.example.org:9001", "", "lcctls:lcc1.example.org:9001:timeout=5"),
+        (
+            "tls:h:9001",
+            '[fe_uns]\nauthorities = "ca.pem"',
+            "lcctls:h:9001:ca=/lcc/lcc-home/ca.pem:timeout=5",
+        ),
+        ("tcp:10.0.0.1:9000", "[tls]\ninsecure = true", "tcp:10.0.0.1:9000:timeout=5"),
+        ("tcp:10.0.0.1:9000", "", None),
+    ],
+)
+def test_ports_of_sub_lccs(text: str, settings: str, complete: str | None) -> None:
+    config = parsed(settings)
+    if complete is None:
+        with pytest.raises(ConfigError, match="must be tls:HOST:PORT"):
+            sublcc_endpoint(config, text, 5.0)
+        return
+    assert sublcc_endpoint(config, text, 5.0) == complete
+    assert shown(complete).startswith("tls:" if complete.startswith("lcctls") else text[:4])

@@ -12,5 +12,7 @@ cu = ServiceMaker("LCC CU", "lcc.services.cu", "LCC content user API.", "lcc-cu"
 rs = ServiceMaker("LCC RS", "lcc.services.rs", "LCC registration server.", "lcc-rs")
 spider = ServiceMaker("LCC spider", "lcc.services.spider", "LCC spider: follows links.", "lcc-spider")
 push = ServiceMaker("LCC push server", "lcc.services.push", "LCC push server: IndexNow.", "lcc-push")
+fe_uns = ServiceMaker("LCC FE UNS", "lcc.services.fe_uns", "LCC front end: proxy of UNSes.", "lcc-fe-uns")
+fe_rs = ServiceMaker("LCC FE RS", "lcc.services.fe_rs", "LCC front end: registration server.", "lcc-fe-rs")
 scheduler = ServiceMaker("LCC scheduler", "lcc.services.lean.scheduler", "LCC scheduler of tasks.", "lcc-scheduler")
 web = ServiceMaker("LCC WEB", "lcc.services.web", "LCC web monitor.", "lcc-web")

@@ -20,9 +20,13 @@ from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import NUMBER, PID
 from lcc.commands.boottime import react
 from lcc.commands.errors import Failed
+from lcc.config import Config, DatabaseConfig
 from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.fetchers.registry import build_fetchers
+from lcc.interfaces import IRegistrationStore
 from lcc.model import Progress, Proves, Registration
+from lcc.roles.fe_rs.databases import SubDatabases
+from lcc.roles.fe_rs.store import FrontRegistrationStore
 from lcc.roles.rs.assembly import Assembly, Means
 from lcc.roles.rs.challenge import Challenge
 from lcc.roles.rs.mails import done_mail, utc
@@ -31,7 +35,8 @@ from lcc.roles.rs.registrar import Registrar
 from lcc.roles.rs.web.api import challenge_object, registration_object
 from lcc.storage.database.database import Database
 from lcc.storage.database.migrations import SchemaError
-from lcc.storage.providers.registrations import approve_registration, list_registrations, remove_registration
+from lcc.storage.database.place import front_end_place
+from lcc.storage.providers.registrations import RegistrationStore, list_registrations, remove_registration
 
 _COLUMNS = (
     Column("number", 6, "number"),
@@ -116,13 +121,13 @@ def check_registration_command(admin: Admin, number: int, as_json: bool) -> None
 def approve_command(admin: Admin, number: int, as_json: bool) -> None:
     """Approve a proven registration."""
 
-    async def approve(registrar: Registrar, database: Database) -> Registration:
-        done = await database.write(approve_registration, number, admin.config.rs, admin.now())
+    async def approve(registrar: Registrar) -> Registration:
+        done: Registration = await registrar.store.approve(number, admin.now())
         if done.contact:
             registrar.send(done_mail(done, done.contact))
         return done
 
-    _tell(_registering(admin, approve, with_database=True), as_json)
+    _tell(_registering(admin, approve), as_json)
 
 
 @register_group.command("list")
@@ -131,7 +136,7 @@ def approve_command(admin: Admin, number: int, as_json: bool) -> None:
 def list_command(admin: Admin, as_json: bool) -> None:
     """List current and recently completed registrations."""
     listing = Listing(_COLUMNS, as_json)
-    with admin.database() as database:
+    with admin.registrations() as database:
         registrations = database.interact(list_registrations, admin.now())
     for each in registrations:
         wishes = attrs.asdict(each.wishes)
@@ -145,7 +150,7 @@ def list_command(admin: Admin, as_json: bool) -> None:
 @pass_admin
 def remove_command(admin: Admin, number: int) -> None:
     """Remove a registration; a provider created by it stays."""
-    with admin.database() as database:
+    with admin.registrations() as database:
         if not database.write(remove_registration, number):
             raise Failed(f"no such registration: {number}", "lcc-admin register list shows them all")
 
@@ -168,18 +173,35 @@ def _tell(registration: Registration, as_json: bool) -> None:
         click.echo(f"{what[registration.kind]} provider {registration.pid}")
 
 
-def _registering(admin: Admin, do: Callable[..., Awaitable[Any]], with_database: bool = False) -> Any:
-    """What ``do(registrar)`` gives, or ``do(registrar, database)``.
+def _store(
+    config: Config, settings: DatabaseConfig, reactor: Any
+) -> tuple[Database, IRegistrationStore, SubDatabases | None]:
+    """The database of registrations, their store, and the databases of sub-LCCs, if this is a front end."""
+    if not config.is_front_end:
+        database = Database(settings.url, config.home, reactor, settings, random=Random())
+        return database, RegistrationStore(database, config.rs), None
+    place = front_end_place(config)
+    database = Database(place.url, place.home, reactor, settings, random=Random(), series=place.series)
+    databases = SubDatabases(lambda url: Database(url, config.home, reactor, settings, random=Random(), lean=True))
+    return (
+        database,
+        FrontRegistrationStore(database, databases, config.rs, config.fe.stale, lambda: int(time.time())),
+        databases,
+    )
+
+
+def _registering(admin: Admin, do: Callable[[Registrar], Awaitable[Any]]) -> Any:
+    """What ``do(registrar)`` gives.
 
     :raises Failed: it cannot be.
     """
-    with admin.database():
+    with admin.registrations():
         pass  # it is there, and can be used: said in plain words if not
     config, results = admin.config, []
     settings = attrs.evolve(config.database, retries=min(config.database.retries, RETRIES))
 
     async def run(reactor: Any) -> None:
-        database = Database(settings.url, config.home, reactor, settings, random=Random())
+        database, store, databases = _store(config, settings, reactor)
         means = Means(
             reactor,
             time.time,
@@ -189,9 +211,9 @@ def _registering(admin: Admin, do: Callable[..., Awaitable[Any]], with_database:
             build_fetchers,
         )
         database.start()
-        assembly = Assembly(config, database, means)
+        assembly = Assembly(config, store, means)
         try:
-            results.append(await (do(assembly.registrar, database) if with_database else do(assembly.registrar)))
+            results.append(await do(assembly.registrar))
         except NotProven as error:
             what = f"{error.url}: {error.detail.code} {error.detail.text}"
             results.append(Failed(f"secret not found: {what}", "put the file there exactly as shown, and try again"))
@@ -200,6 +222,8 @@ def _registering(admin: Admin, do: Callable[..., Awaitable[Any]], with_database:
         except (StoreUnavailable, SchemaError, sqlite3.Error, pymysql.MySQLError) as error:
             results.append(DatabaseFailed(f"cannot reach the database: {error}", SEE_DATABASE))
         await assembly.close()
+        if databases is not None:
+            await databases.stopService()
         await database.stop()
 
     try:

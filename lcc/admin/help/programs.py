@@ -26,6 +26,8 @@ ROLES = {
     "lcc-push": "push",
     "lcc-rs": "rs",
     "lcc-manager": "manager",
+    "lcc-fe-uns": "fe_uns",
+    "lcc-fe-rs": "fe_rs",
 }
 """Role -> its module in ``lcc.services``."""
 

@@ -221,7 +221,7 @@ def _open_ports(config: Config) -> Iterator[str]:
         text = wire.text(config)
         if wire.peers is None and leaves_machine(text) and not text.startswith(("tls:", "ssl:")):
             yield (
-                f"{setting} = {text!r} is open to other machines without TLS: lcc-{wire.role} would receive "
+                f"{setting} = {text!r} is open to other machines without TLS: {wire.program} would receive "
                 f"passwords and tokens in clear text; restrict it with interface=127.0.0.1"
             )
 

@@ -11,7 +11,7 @@ from zope.interface import implementer
 from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Buckets, Condition, Kind, Metric, Reading, counter, gauge, not_paused
 from lcc.model.providers import PRIORITIES
-from lcc.model.survey import Queued
+from lcc.model.survey import Queued, Survey
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.schedule.delays import REASONS
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
@@ -97,7 +97,9 @@ class QmMetrics:
     :param probe: whether that answers: what a hanging one was asked may wait for minutes.
     """
 
-    def __init__(self, engine: QmEngine, database: DatabaseCounts, surveyor: Surveyor, probe: DatabaseProbe) -> None:
+    def __init__(
+        self, engine: QmEngine, database: DatabaseCounts, surveyor: Surveyor[Survey], probe: DatabaseProbe
+    ) -> None:
         self._engine = engine
         self._database = database
         self._surveyor = surveyor

@@ -1,16 +1,18 @@
-"""Looks at the whole queue now and then, in a reading thread, so that a scrape never has to."""
+"""Looks at the tables now and then, in a reading thread, so that a scrape never has to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Generic, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from lcc.errors import StoreUnavailable
-from lcc.model.survey import Survey
 from lcc.roles.background import Background
+
+T = TypeVar("T")
 
 LAG_SECONDS = (10.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 86400.0, 3 * 86400.0, 7 * 86400.0)
 """Buckets of how long providers have waited."""
@@ -18,30 +20,37 @@ SHARE = 0.05
 """Of the time that may be spent in looking: one that takes long is done less often."""
 
 
-class Surveyor:
+class Surveyor(Generic[T]):
     """
     :param look: reads the tables.
     :param interval_seconds: between two looks, at least.
+    :param error_text: logged with what a look raises, but for an unavailable database.
     :ivar last: what was found; None: nothing yet.
     """
 
-    def __init__(self, look: Callable[[], Deferred[Survey]], clock: IReactorTime, interval_seconds: float) -> None:
+    def __init__(
+        self,
+        look: Callable[[], Deferred[T]],
+        clock: IReactorTime,
+        interval_seconds: float,
+        error_text: str = "Cannot survey the queue",
+    ) -> None:
         self._look = look
         self._clock = clock
         self._interval = interval_seconds
-        self.last: Survey | None = None
+        self.last: T | None = None
         self._next: IDelayedCall | None = None
         self._begun = 0.0
-        self._job = Background("Cannot survey the queue", self._ended)
+        self._job = Background(error_text, self._ended)
         self._running = False
 
     def start(self) -> None:
-        """Survey the queue now, then again and again."""
+        """Look now, then again and again."""
         self._running = True
         self._begin()
 
     def stop(self) -> None:
-        """Survey it no longer."""
+        """Look no longer."""
         self._running = False
         if self._next is not None:
             self._next.cancel()

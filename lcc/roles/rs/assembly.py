@@ -10,12 +10,10 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from lcc.config import BotConfig, Config
 from lcc.domain.wishes import Allowed
-from lcc.interfaces import IFetcher
+from lcc.interfaces import IFetcher, IRegistrationStore
 from lcc.roles.proof_files import fetch_settings
 from lcc.roles.rs.prover import Prover
 from lcc.roles.rs.registrar import Registrar
-from lcc.storage.database.database import Database
-from lcc.storage.providers.registrations import RegistrationStore
 from lcc.transport.mail import PostOffice
 
 
@@ -42,10 +40,11 @@ class Means:
 class Assembly:
     """The engine with its fetchers and its mail queue.
 
+    :param store: of registrations.
     :ivar registrar: the engine.
     """
 
-    def __init__(self, config: Config, database: Database, means: Means) -> None:
+    def __init__(self, config: Config, store: IRegistrationStore, means: Means) -> None:
         settings = config.rs
         fetchers = means.fetchers(means.reactor, fetch_settings(config.bot, settings))
         self._fetchers = list({id(fetcher): fetcher for fetcher in fetchers.values()}.values())
@@ -55,7 +54,7 @@ class Assembly:
         self.registrar = Registrar(
             settings,
             Allowed(settings.bandwidth_max, settings.priority_max, settings.any_port, config.slots),
-            RegistrationStore(database, settings),
+            store,
             Prover(fetchers["http"], settings),
             means.reactor,
             means.now,

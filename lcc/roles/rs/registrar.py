@@ -30,6 +30,7 @@ from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.interfaces import IRegistrationStore
 from lcc.model import Progress, Proves, Provider, Registration, Wishes
 from lcc.numbers import parse_number
+from lcc.roles.asking import in_time
 from lcc.roles.rs.challenge import Challenge
 from lcc.roles.rs.mails import challenge_mail, done_mail
 from lcc.roles.rs.prover import NotProven, Prover
@@ -70,6 +71,7 @@ class Registrar:
     :param token: gives 16 hexadecimal digits that nobody can guess.
     :param in_thread: calls a function that takes long, in a thread.
     :param send: sends a mail, and tells nobody how that went; None: there is no mail server.
+    :ivar store: of registrations.
     :ivar paused_since: seconds since 1970; None: it is not paused.
     """
 
@@ -87,7 +89,7 @@ class Registrar:
     ) -> None:
         self.settings = settings
         self.allowed = allowed
-        self._store = store
+        self.store = store
         self.prover = prover
         self._clock = clock
         self.now = now
@@ -165,7 +167,7 @@ class Registrar:
         faults: dict[str, str] = {}
         site = read_site(fields, self.allowed, faults)
         _check_faults(faults)
-        provider = await self._ask(self._store.provider(pid))
+        provider = await self._ask(self.store.provider(pid))
         if provider is None or provider.watched:
             raise RegistrationRefused("unknown", f"there is no provider {pid} that is registered")
         return await self._give_root(provider, site, fields)
@@ -190,7 +192,7 @@ class Registrar:
         site = read_site(fields, attrs.evolve(self.allowed, any_port=True), faults)
         _check_faults(faults)
         self._limiter.ask(address, [site])
-        provider = await self._ask(self._store.provider(pid))
+        provider = await self._ask(self.store.provider(pid))
         if provider is None or provider.watched or site not in provider.roots:
             raise RegistrationRefused("unknown", f"there is no provider {pid} with the root {site}")
         hopeless = [root for root in provider.roots if not is_provable(root)]
@@ -209,7 +211,7 @@ class Registrar:
         """
         match = _TICKET(ticket)
         number, key = (parse_number(match[1], _NUMBER_MAX), match[2]) if match else (0, "")
-        registration = await self._ask(self._store.find(number, int(self.now())))
+        registration = await self._ask(self.store.find(number, int(self.now())))
         # One text and one cost, whatever is wrong with it.
         right = verify_password(key, DUMMY_HASH if registration is None else registration.ticket_hash)
         if registration is None or not right:
@@ -227,7 +229,7 @@ class Registrar:
 
     async def check_number(self, number: int) -> Registration:
         """The same for an operator, who needs no ticket."""
-        registration = await self._ask(self._store.find(number, int(self.now())))
+        registration = await self._ask(self.store.find(number, int(self.now())))
         if registration is None:
             raise RegistrationRefused("unknown", _UNKNOWN)
         return await self._check(registration, "")
@@ -243,7 +245,7 @@ class Registrar:
             self.counters.not_proven += 1
             raise
         self.counters.proven += 1
-        proving = self._store.prove(registration.number, private, int(self.now()))
+        proving = self.store.prove(registration.number, private, int(self.now()))
         # Whether or not who asked still waits: nobody may keep a provider from hearing of a new password.
         return await self._ask(proving.addCallback(self._tell))
 
@@ -269,7 +271,7 @@ class Registrar:
     async def _log_in(self, pid: int, password: str, address: str) -> Provider:
         begun = self._clock.seconds()
         self._limiter.check_login(pid, address)
-        provider = await self._ask(self._store.provider(pid))
+        provider = await self._ask(self.store.provider(pid))
         self._limiter.check_login(pid, address)  # others may have been tried while this one waited
         self._limiter.tried(pid, address)
         stored = hash_of(provider)
@@ -310,7 +312,7 @@ class Registrar:
             wishes=wishes,
             pid=pid,
         )
-        number = await self._ask(self._store.open(registration))
+        number = await self._ask(self.store.open(registration))
         challenge = Challenge(attrs.evolve(registration, number=number), f"{number}-{key}", secret, password)
         self.counters.asked_for += 1
         _log.info(
@@ -334,7 +336,7 @@ class Registrar:
 
     async def _sweep(self) -> None:
         try:
-            removed = await self._store.remove_expired(int(self.now()))
+            removed = await self.store.remove_expired(int(self.now()))
         except StoreUnavailable:
             return  # the store has logged it
         except Exception:
@@ -345,14 +347,7 @@ class Registrar:
             _log.info("Removed {removed} expired registrations", removed=removed)
 
     def _ask(self, question: Deferred[T]) -> Deferred[T]:
-        """What the database answers, if it does in time."""
-
-        def late(_result: Any, _seconds: float) -> Any:
-            raise StoreUnavailable("the database is not responding")
-
-        answer: Deferred[T] = Deferred()
-        question.addBoth(lambda result: None if answer.called else answer.callback(result))
-        return answer.addTimeout(self.settings.database_timeout, self._clock, late)
+        return in_time(question, self._clock, self.settings.database_timeout)
 
 
 def _read_pid(fields: Fields, faults: dict[str, str]) -> int:

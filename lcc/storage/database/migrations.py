@@ -3,7 +3,8 @@
 Several processes may start at the same time; a schema newer than this program is refused.  The table ``meta`` keeps
 the number of the last change applied, under the name of the series (``schema``; SQLite's order numbers, in a file of
 their own, are the series ``connections``, its tasks the series ``tasks``, its crawls the series ``spider``,
-what sites push the series ``push``, subscribers of the hub the series ``hub``).
+what sites push the series ``push``, subscribers of the hub the series ``hub``; a front end's database, which is no
+LCC's, is the series ``fe``).
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ TASKS = "tasks"
 SPIDER = "spider"
 PUSH = "push"
 HUB = "hub"
+FE = "fe"
+
+_APART = {FE: MAIN, MAIN: FE}
+"""Series whose tables must not be in one database: both have tables of the same names."""
 
 _FILE = re.compile(r"(?:(?P<series>[a-z]+)_)?(?P<number>\d{3})_(?P<name>[a-z_]+)\.(?P<dialect>[a-z]+)\.sql")
 _CREATE_META = {
@@ -125,6 +130,9 @@ def _has_meta(txn: Txn) -> bool:
 
 
 def _number(txn: Txn, series: str, newest: int, lock: str = "") -> int:
+    if series in _APART and txn.one("SELECT 1 FROM meta WHERE name = ? AND value > '0'", [_APART[series]]):
+        words = "an LCC's" if series == FE else "a front end's"
+        raise SchemaError(f"{txn.dialect!r}: this is {words} database; a front end needs one of its own")
     number = int(txn.value(f"SELECT value FROM meta WHERE name = ?{lock}", [series], "0"))
     if number > newest:
         raise SchemaError(

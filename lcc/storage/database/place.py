@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lcc.config import Config
+from lcc.errors import ConfigError
 from lcc.storage.database.dialects import SqliteDialect, dialect_for
-from lcc.storage.database.migrations import MAIN
+from lcc.storage.database.migrations import FE, MAIN
 
 
 class Place(NamedTuple):
@@ -33,3 +34,16 @@ def place_of(config: Config, series: str) -> Place:
     if isinstance(dialect, SqliteDialect):
         return Place(f"sqlite:{dialect.path.with_name(f'{series}.sqlite').resolve()}", Path("/"), series)
     return Place(config.database.url, config.home, MAIN)
+
+
+def front_end_place(config: Config) -> Place:
+    """Where the front end's tables are.
+
+    :raises ConfigError: there is no front end, or the URL of its database cannot be understood.
+    """
+    if not config.fe.database:
+        raise ConfigError(["fe.database: must be set to the front end's database"])
+    dialect = dialect_for(config.fe.database, config.home, config.database)
+    if isinstance(dialect, SqliteDialect):
+        return Place(f"sqlite:{dialect.path.resolve()}", Path("/"), FE)
+    return Place(config.fe.database, config.home, FE)

@@ -20,9 +20,7 @@ from lcc.storage.database.gathering import Gathering
 from lcc.storage.database.locked_counter import locked_counter
 from lcc.storage.database.order_rows import CHANGED, DELETE_OUTSIDE, REMOVED, ROOTS_TAKEN, add_order
 from lcc.storage.database.transactions import Txn
-
-PID_MAX = 2**31 - 1
-
+from lcc.storage.providers.pid_range import PID_MAX, last_pid
 
 _COLUMNS = (
     "pid",
@@ -158,11 +156,10 @@ def list_providers(txn: Txn) -> list[Provider]:
     return [_provider(row, tuple(roots.get(row[0], ()))) for row in txn.query(f"{_SELECT} ORDER BY pid")]
 
 
-def add_provider(txn: Txn, provider: Provider, *, first: int = 1, last: int = PID_MAX) -> int:
+def add_provider(txn: Txn, provider: Provider) -> int:
     """Register a provider.
 
-    :param provider: pid 0: it gets the next unused id of the range.
-    :param first, last: the range of ids of this LCC.
+    :param provider: pid 0: it gets the next unused id of this LCC's range.
     :returns: its id.
     :raises ProviderExists: the id is or was in use, or the range is used up.
     """
@@ -172,16 +169,16 @@ def add_provider(txn: Txn, provider: Provider, *, first: int = 1, last: int = PI
         if done is not None and provider.pid in (0, done):
             return int(done)
     highest = locked_counter(txn, "pid")
-    pid = provider.pid or max(first, highest + 1)
+    pid, last = provider.pid or highest + 1, last_pid(txn)
     if not 0 < pid <= (PID_MAX if provider.pid else last):
-        raise ProviderExists(f"no provider id is free from {first} to {last}")
+        raise ProviderExists(f"no provider id is free up to {last}")
     if provider.pid:
         used = txn.one("SELECT 1 FROM pidb WHERE pid = ?", [pid]) or txn.one(
             "SELECT 1 FROM pstats WHERE pid = ?", [pid]
         )
         if used:
             raise ProviderExists(f"provider {pid} exists, or existed")
-    if pid > highest:
+    if highest < pid <= last:
         txn.execute("UPDATE meta SET value = ? WHERE name = 'pid'", [str(pid)])
     _write(txn, attrs.evolve(provider, pid=pid))
     return pid

@@ -6,7 +6,9 @@ The registration server and lcc-admin use the same functions.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -40,6 +42,20 @@ _SITES = (
 )
 
 
+class SiteCounts(NamedTuple):
+    """Providers that count against the limits of a site.
+
+    :ivar near: with roots in the same first folder.
+    :ivar there: with roots on the host.
+    """
+
+    near: int
+    there: int
+
+
+NOWHERE: Mapping[str, SiteCounts] = MappingProxyType({})
+
+
 @implementer(IRegistrationStore)
 class RegistrationStore:
     """The store of the registration server."""
@@ -59,6 +75,9 @@ class RegistrationStore:
 
     def provider(self, pid: int) -> Deferred[Provider | None]:
         return self._database.interact(registered_provider, pid)
+
+    def approve(self, number: int, now: int) -> Deferred[Registration]:
+        return self._database.write(approve_registration, number, self._settings, now)
 
     def remove_expired(self, now: int) -> Deferred[int]:
         return self._database.write(remove_expired, now)
@@ -109,15 +128,23 @@ def prove_registration(txn: Txn, number: int, private: bool, settings: RsConfig,
     :param private: it was found on a private address.
     :raises RegistrationRefused: it cannot be carried out.
     """
-    registration = _pending(txn, number, now)
-    if registration.state is not Progress.ASKED:
-        return registration
-    registration = attrs.evolve(registration, private=private)
-    if settings.approval and registration.kind is not Proves.PASSWORD:
-        waiting = attrs.evolve(registration, state=Progress.PROVEN, expires=now + settings.approval_expiry)
-        _replace(txn, waiting)
-        return waiting
-    return _carry_out(txn, registration, settings)
+    registration = note_proof(txn, number, private, settings, now)
+    return registration if registration.state is not Progress.ASKED else _carry_out(txn, registration, settings)
+
+
+def note_proof(txn: Txn, number: int, private: bool, settings: RsConfig, now: int) -> Registration:
+    """The secret was found.
+
+    :returns: the registration: if its state is still "asked", it is to be carried out.
+    """
+    registration = pending_registration(txn, number, now)
+    if registration.state is Progress.ASKED:
+        registration = attrs.evolve(registration, private=private)
+        if settings.approval and registration.kind is not Proves.PASSWORD:
+            expires = now + settings.approval_expiry
+            registration = attrs.evolve(registration, state=Progress.PROVEN, expires=expires)
+        replace_registration(txn, registration)
+    return registration
 
 
 def approve_registration(txn: Txn, number: int, settings: RsConfig, now: int) -> Registration:
@@ -125,10 +152,19 @@ def approve_registration(txn: Txn, number: int, settings: RsConfig, now: int) ->
 
     :raises RegistrationRefused: it is not proven, or cannot be carried out.
     """
-    registration = _pending(txn, number, now)
+    registration = proven_registration(txn, number, now)
+    return registration if registration.state is Progress.DONE else _carry_out(txn, registration, settings)
+
+
+def proven_registration(txn: Txn, number: int, now: int) -> Registration:
+    """A registration that is proven, or done.
+
+    :raises RegistrationRefused: it is neither.
+    """
+    registration = pending_registration(txn, number, now)
     if registration.state is Progress.ASKED:
         raise RegistrationRefused("not-proven", f"the secret of registration {number} has not been found yet")
-    return registration if registration.state is Progress.DONE else _carry_out(txn, registration, settings)
+    return registration
 
 
 def remove_registration(txn: Txn, number: int) -> bool:
@@ -148,7 +184,11 @@ def remove_expired(txn: Txn, now: int) -> int:
     return int(count)
 
 
-def _pending(txn: Txn, number: int, now: int) -> Registration:
+def pending_registration(txn: Txn, number: int, now: int) -> Registration:
+    """A registration, locked until this transaction ends.
+
+    :raises RegistrationRefused: there is none.
+    """
     # Locked: the same secret may be found twice at the same time.
     txn.query(f"SELECT number FROM registrations WHERE number = ?{txn.for_update}", [number])
     registration = get_registration(txn, number, now)
@@ -158,18 +198,40 @@ def _pending(txn: Txn, number: int, now: int) -> Registration:
 
 
 def _carry_out(txn: Txn, registration: Registration, settings: RsConfig) -> Registration:
-    do = {Proves.PROVIDER: _new_provider, Proves.ROOT: _new_root, Proves.PASSWORD: _new_password}
-    pid = do[registration.kind](txn, registration, settings)
+    return finish_registration(txn, registration, apply_registration(txn, registration, settings))
+
+
+def finish_registration(txn: Txn, registration: Registration, pid: int) -> Registration:
+    """It is carried out; this is its provider."""
     done = attrs.evolve(registration, pid=pid, state=Progress.DONE)
-    _replace(txn, done)
+    replace_registration(txn, done)
     return done
 
 
-def _new_provider(txn: Txn, registration: Registration, settings: RsConfig) -> int:
+def apply_registration(
+    txn: Txn, registration: Registration, settings: RsConfig, elsewhere: Mapping[str, SiteCounts] = NOWHERE
+) -> int:
+    """Do to the providers what a registration is for; however often, it is done once.
+
+    :param registration: the id of a new provider is the one that it has (0: the next one).
+    :param elsewhere: by folder, what other LCCs behind the same front end count.
+    :returns: the provider's id.
+    :raises RegistrationRefused: it cannot be done.
+    """
+    do = {Proves.PROVIDER: _new_provider, Proves.ROOT: _new_root, Proves.PASSWORD: _new_password}
+    return do[registration.kind](txn, registration, settings, elsewhere)
+
+
+def _new_provider(
+    txn: Txn, registration: Registration, settings: RsConfig, elsewhere: Mapping[str, SiteCounts]
+) -> int:
+    done = txn.value("SELECT pid FROM pidb WHERE password = ?", [registration.password_hash])
+    if done is not None:
+        return int(done)
     for folder in registration.folders:
-        _check_site(txn, folder, 0, settings)
+        _check_site(txn, folder, 0, settings, elsewhere)
     provider = Provider(
-        pid=0,
+        pid=registration.pid,
         roots=registration.folders,
         password_hash=registration.password_hash,
         files_max=settings.files_max or None,
@@ -185,19 +247,21 @@ def _new_provider(txn: Txn, registration: Registration, settings: RsConfig) -> i
         raise RegistrationRefused("full", str(error)) from None
 
 
-def _new_root(txn: Txn, registration: Registration, settings: RsConfig) -> int:
+def _new_root(txn: Txn, registration: Registration, settings: RsConfig, elsewhere: Mapping[str, SiteCounts]) -> int:
     provider = _provider(txn, registration.pid)
     roots = tuple(dict.fromkeys([*provider.roots, *registration.folders]))
     if len(roots) > settings.roots_max:
         raise RegistrationRefused("full", f"a provider may have {settings.roots_max} roots here")
     for folder in registration.folders:
-        _check_site(txn, folder, provider.pid, settings)
+        _check_site(txn, folder, provider.pid, settings, elsewhere)
     private = provider.allow_private or registration.private
     change_provider(txn, attrs.evolve(provider, roots=roots, allow_private=private))
     return provider.pid
 
 
-def _new_password(txn: Txn, registration: Registration, _settings: RsConfig) -> int:
+def _new_password(
+    txn: Txn, registration: Registration, _settings: RsConfig, _elsewhere: Mapping[str, SiteCounts]
+) -> int:
     provider = _provider(txn, registration.pid)
     if set(provider.roots) != set(registration.folders):
         text = "the provider's roots have changed since: ask for a new password again"
@@ -213,7 +277,7 @@ def _provider(txn: Txn, pid: int) -> Provider:
     return provider
 
 
-def _check_site(txn: Txn, folder: str, pid: int, settings: RsConfig) -> None:
+def _check_site(txn: Txn, folder: str, pid: int, settings: RsConfig, elsewhere: Mapping[str, SiteCounts]) -> None:
     """Limit the providers of a site.
 
     Roots below the proven folder do not count: its owner could have them removed, and strangers with folders below it
@@ -222,7 +286,27 @@ def _check_site(txn: Txn, folder: str, pid: int, settings: RsConfig) -> None:
     :param pid: the provider that asks; 0: a new one.
     :raises RegistrationRefused: too many providers have roots in this part of its host, or on the host.
     """
-    host = folder.partition("://")[2].partition("/")[0]
+    near, there = _providers_at(txn, folder, pid)
+    if pid in there:
+        return
+    others = elsewhere.get(folder, SiteCounts(0, 0))
+    for count, most, where in (
+        (len(near) + others.near, settings.providers_per_site, f"{_host(folder)}/{_first_folder(folder)}"),
+        (len(there) + others.there, settings.providers_per_host, _host(folder)),
+    ):
+        if count >= most:
+            raise RegistrationRefused("full", f"{most} providers already have roots on {where}: ask the operator")
+
+
+def site_counts(txn: Txn, folder: str) -> SiteCounts:
+    """The providers that count against the limits of a site."""
+    near, there = _providers_at(txn, folder, 0)
+    return SiteCounts(len(near), len(there))
+
+
+def _providers_at(txn: Txn, folder: str, pid: int) -> tuple[set[int], set[int]]:
+    """Providers with roots in this part of its host, and on the host, as far as they count."""
+    host = _host(folder)
     # "_" in a host stands for any character in LIKE: what comes back is looked at again.
     rows = txn.query(f"{_SITES} AND root LIKE ?", [f"http%://{host}/%"])
     there: set[int] = set()
@@ -235,14 +319,11 @@ def _check_site(txn: Txn, folder: str, pid: int, settings: RsConfig) -> None:
         there.add(other)
         if _first_folder(root) == _first_folder(folder):
             near.add(other)
-    if pid in there:
-        return
-    for found, most, where in (
-        (near, settings.providers_per_site, f"{host}/{_first_folder(folder)}"),
-        (there, settings.providers_per_host, host),
-    ):
-        if len(found) >= most:
-            raise RegistrationRefused("full", f"{most} providers already have roots on {where}: ask the operator")
+    return near, there
+
+
+def _host(root: str) -> str:
+    return root.partition("://")[2].partition("/")[0]
 
 
 def _first_folder(root: str) -> str:
@@ -298,5 +379,6 @@ def _insert(txn: Txn, registration: Registration) -> None:
     txn.insert("registrations", _COLUMNS, [_values(registration)])
 
 
-def _replace(txn: Txn, registration: Registration) -> None:
+def replace_registration(txn: Txn, registration: Registration) -> None:
+    """Store what has become of it."""
     txn.upsert("registrations", _COLUMNS, [_values(registration)], ["number"])

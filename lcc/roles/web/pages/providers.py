@@ -16,7 +16,8 @@ from lcc.roles.web.pages.base import Front, MonitorPage
 from lcc.roles.web.plots import Mask, mask
 from lcc.storage.database.order_rows import is_open
 from lcc.storage.database.transactions import Txn
-from lcc.storage.providers.providers import PID_MAX, get_provider, provider_status
+from lcc.storage.providers.pid_range import PID_MAX
+from lcc.storage.providers.providers import get_provider, provider_status
 from lcc.storage.queue.saved_state import saved_state
 from lcc.storage.views.failures import Failures, failures
 from lcc.storage.views.inspect import delays_of, owners

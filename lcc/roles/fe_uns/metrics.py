@@ -1,0 +1,61 @@
+"""Metrics of the front end's proxy, and whether it can do its work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from zope.interface import implementer
+
+from lcc.interfaces import IRoleMetrics
+from lcc.model.metrics import Condition, Reading, counter, gauge, not_paused
+from lcc.roles.fe_uns.engine import FeUns
+from lcc.storage.database.metrics import DatabaseCounts
+from lcc.storage.database.probe import DatabaseProbe
+
+CONNECTIONS = gauge("lcc_fe_uns_connections_open", "Open connections of providers")
+PASSING = gauge("lcc_fe_uns_connections_passing", "Of these, connected to their sub-LCC")
+CONNECTED = counter("lcc_fe_uns_connections", "Connections of providers accepted")
+REFUSED = counter("lcc_fe_uns_connections_refused", "Connections refused: too many, or nobody is let in")
+LOGINS = counter("lcc_fe_uns_logins", "Logins of providers: passed (to a sub-LCC), rejected", "result")
+HELD = counter("lcc_fe_uns_logins_held", "Logins that waited because their provider was moving or being made")
+UNREACHABLE = counter("lcc_fe_uns_sublccs_unreachable", "Logins whose sub-LCC had no UNS that could be reached")
+BYTES = counter("lcc_fe_uns_bytes", "Bytes passed on, in both directions")
+SUBLCCS = gauge("lcc_fe_uns_sublccs", "Sub-LCCs in the front end's database")
+PAUSED = gauge("lcc_fe_uns_paused", "1: paused by an operator, lets nobody in")
+
+
+@implementer(IRoleMetrics)
+class FeUnsMetrics:
+    """Metrics and conditions of the proxy.
+
+    :param database: what is counted of the front end's database.
+    :param probe: whether that answers: without it nobody can log in.
+    """
+
+    def __init__(self, engine: FeUns, database: DatabaseCounts, probe: DatabaseProbe) -> None:
+        self._engine = engine
+        self._database = database
+        self._probe = probe
+        self.background: Sequence[Any] = (probe,)
+
+    def readings(self) -> Iterator[Reading]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+        uns = self._engine
+        counters = uns.counters
+        yield CONNECTIONS(uns.connections)
+        yield PASSING(len(uns.passing))
+        yield CONNECTED(counters.connections)
+        yield REFUSED(counters.connections_refused)
+        yield LOGINS.by({"passed": counters.logins_passed, "rejected": counters.logins_rejected})
+        yield HELD(counters.logins_held)
+        yield UNREACHABLE(counters.sublccs_unreachable)
+        yield BYTES(counters.bytes + sum(splice.bytes for splice in uns.passing))
+        yield SUBLCCS(len(uns.sublccs or ()))
+        yield PAUSED(uns.paused_since is not None)
+        yield from self._database.readings("fe_uns")
+
+    def conditions(self) -> Iterator[Condition]:
+        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+        yield self._probe.condition()
+        yield not_paused("fe_uns", self._engine.paused_since is not None, "it lets nobody in")

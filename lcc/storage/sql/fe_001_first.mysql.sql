@@ -1,0 +1,106 @@
+-- The front end's database (lcc.storage.fe): several sub-LCCs behind one address (seed 002, section 12).
+-- Times are seconds since 1970 (UTC).  Its parts are FEDB (fedb, fevitals), PMDB (pmdb), moves (moves, fences), registrations and
+-- content users of the whole; written by lcc-admin fe, by the front end's roles, and each row of fevitals by its sub-LCC.
+
+-- FEDB: the sub-LCCs, and how to reach them.
+CREATE TABLE IF NOT EXISTS fedb (
+    subid INT NOT NULL PRIMARY KEY,             -- never used again: tokens of content users name it
+    name VARCHAR(64) NOT NULL UNIQUE,           -- for operators, and in the sub-LCC's own fe.name
+    state VARCHAR(16) NOT NULL,                 -- open, draining, removed (lcc.model.frontend.SubState)
+    uns MEDIUMTEXT NOT NULL,                    -- endpoints of its UNSes, with spaces in between
+    proxyprotocol SMALLINT NOT NULL,            -- 1: they are told providers' addresses by the PROXY protocol
+    notifiers VARCHAR(255) NOT NULL,            -- endpoint of its port of notifiers; empty: none
+    content VARCHAR(255) NOT NULL,              -- URL of the content port of its (central) BOT-M; empty: none
+    dburl MEDIUMTEXT NOT NULL,                  -- URL of its database, with the password
+    firstpid INT NOT NULL,                      -- its range of provider ids
+    lastpid INT NOT NULL,                       -- the last one
+    firstmachine INT NOT NULL,                  -- its range of machine ids
+    lastmachine INT NOT NULL,                   -- the last one
+    filesmax BIGINT,                            -- files that it has room for; NULL: nobody has said
+    spacemax BIGINT,                            -- bytes that it has room for; NULL: nobody has said
+    made_time BIGINT NOT NULL                   -- when it was added
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- FEDB: vital statistics.
+CREATE TABLE IF NOT EXISTS fevitals (
+    subid INT NOT NULL PRIMARY KEY,             -- whose
+    time BIGINT NOT NULL,                       -- of the report
+    epoch VARCHAR(64) NOT NULL,                 -- of its database
+    providers BIGINT NOT NULL,                  -- registered or watched there
+    files BIGINT NOT NULL,                      -- in its cache
+    space_bytes BIGINT NOT NULL,                -- likewise
+    queued BIGINT NOT NULL,                     -- URLs that wait to be fetched
+    change_number BIGINT NOT NULL               -- of the last change of its cache
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- PMDB: providers that are not, or not only, known by the range that their id is of.
+CREATE TABLE IF NOT EXISTS pmdb (
+    pid INT NOT NULL PRIMARY KEY,               -- the provider
+    subid INT NOT NULL,                         -- where it is
+    epoch BIGINT NOT NULL,                      -- grows with each step of a move; the higher one is right
+    state VARCHAR(16) NOT NULL,                 -- here, making, frozen (lcc.model.frontend.AtHome)
+    changed_time BIGINT NOT NULL,               -- when state or place changed last
+    INDEX pmdb_sub (subid, pid),
+    INDEX pmdb_state (state, changed_time)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Moves of providers from one sub-LCC to another; a row stays, as the version of the map that tokens name.
+CREATE TABLE IF NOT EXISTS moves (
+    id BIGINT NOT NULL PRIMARY KEY,             -- drawn from a counter
+    pid INT NOT NULL,                           -- who moves
+    source INT NOT NULL,                        -- subid
+    dest INT NOT NULL,                          -- subid
+    flip BIGINT NOT NULL,                       -- number of the flip, a version of the map; 0: it has not flipped
+    state VARCHAR(16) NOT NULL,                 -- planned, copying, freezing, flipped, done, cancelled
+    epoch BIGINT NOT NULL,                      -- of the provider, at the last step
+    made_time BIGINT NOT NULL,                  -- when it was ordered
+    changed_time BIGINT NOT NULL,               -- of the last step
+    progress MEDIUMTEXT NOT NULL,               -- JSON: how far the step is
+    why MEDIUMTEXT NOT NULL,                    -- it does not go on, or was cancelled
+    INDEX moves_pid (pid, id),
+    INDEX moves_state (state, id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- What a sub-LCC is to obey for a provider that moves, and what it has obeyed.
+CREATE TABLE IF NOT EXISTS fences (
+    pid INT NOT NULL,                           -- who moves
+    subid INT NOT NULL,                         -- who obeys
+    epoch BIGINT NOT NULL,                      -- only a higher one changes the row
+    state VARCHAR(16) NOT NULL,                 -- open, frozen, staged, released
+    obeyed_epoch BIGINT NOT NULL,               -- the sub-LCC is in that state since this epoch: drained, if frozen
+    changed_time BIGINT NOT NULL,               -- when epoch or state changed last
+    PRIMARY KEY (pid, subid),
+    INDEX fences_sub (subid, epoch)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Registrations in progress, as in the tables of an LCC (lcc.storage.providers.registrations).
+CREATE TABLE IF NOT EXISTS registrations (
+    number INT NOT NULL PRIMARY KEY,            -- never used again
+    kind VARCHAR(16) NOT NULL,                  -- provider, root or password (lcc.model.Proves)
+    state VARCHAR(16) NOT NULL,                 -- asked, proven (waits for the operator) or done
+    ticket VARCHAR(255) NOT NULL,               -- what who asked shows to go on; hashed
+    secret VARCHAR(255) NOT NULL,               -- what the file has to hold; hashed
+    password VARCHAR(255) NOT NULL,             -- of the provider, from the proof on; hashed; empty: it stays
+    file VARCHAR(255) NOT NULL,                 -- name of the file
+    folders MEDIUMTEXT NOT NULL,                -- URLs of the folders where it has to be, a JSON list
+    pid INT NOT NULL,                           -- of the provider, also while it is being made; 0: there is none yet
+    contact VARCHAR(255) NOT NULL,              -- mail address of who asked
+    bandwidth BIGINT,                           -- wished, as in pidb
+    timeofday MEDIUMTEXT NOT NULL,              -- wished, as in pidb
+    timezone VARCHAR(255) NOT NULL,             -- wished, as in pidb
+    priority SMALLINT NOT NULL,                 -- wished, as in pidb
+    private SMALLINT NOT NULL,                  -- 1: the proof was on a private address
+    created BIGINT NOT NULL,                    -- when it was asked for
+    expires BIGINT NOT NULL,                    -- when it is forgotten
+    INDEX registrations_expires (expires)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Content users of the whole, as in the tables of an LCC (lcc.storage.providers.content_users).
+CREATE TABLE IF NOT EXISTS cudb (
+    cuid INT NOT NULL PRIMARY KEY,              -- its id
+    name VARCHAR(255) NOT NULL,                 -- for operators
+    secret VARCHAR(255) NOT NULL,               -- of its token; hashed (lcc.storage.providers.passwords)
+    providers MEDIUMTEXT NOT NULL,              -- it sees only these, a JSON list of ids; empty: all
+    content SMALLINT NOT NULL,                  -- 1: it may read content; 0: rows only
+    created BIGINT NOT NULL                     -- when it was added
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

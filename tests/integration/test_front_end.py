@@ -1,0 +1,107 @@
+"""Two LCCs behind a front end, real processes: an LCC that ran before, a newcomer, and a sub-LCC that goes away."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.browser import Visitor
+from tests.support.ports import free_port
+from tests.support.processes.system import OriginServer, Site, System
+from tests.support.waiting import wait_for
+
+from .databases import SQLITE_ALWAYS
+
+LayOut = Callable[[str, int], Path]
+
+
+class FrontEnd(System):
+    """A front end; the same commands for its providers."""
+
+    def __init__(self, folder: Path, database_url: str) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.port, self.rs_port = free_port(), free_port()
+        self.config = self.admin_config = folder / "lcc.toml"
+        self.config.write_text(
+            f'home = "home"\n[fe]\ndatabase = "{database_url}"\n'
+            f'[fe_uns]\nlisten = "tcp:{self.port}:interface=127.0.0.1"\n'
+            f'[rs]\nlisten = "tcp:{self.rs_port}:interface=127.0.0.1"\nallow_private = true\nany_port = true\n'
+        )
+        self.processes = {}
+        self.environment = dict(os.environ, PYTHONFAULTHANDLER="1")
+        self.admin("fe", "init")
+
+
+def _sublcc(folder: Path, name: str, origin: OriginServer, front_url: str, database_url: str | None) -> System:
+    home = folder / name
+    home.mkdir()
+    extra = f'[fe]\ndatabase = "{front_url}"\nname = "{name}"\nreport_interval = 1.0\n'
+    return System(home, origin, database_url, extra, {"uns": 'proxies = ["127.0.0.1"]\n'})
+
+
+@SQLITE_ALWAYS
+def test_two_lccs_look_like_one(
+    tmp_path: Path, origin: OriginServer, lay_out: LayOut, database_url: str | None
+) -> None:
+    front_url = database_url or f"sqlite:{tmp_path}/fe.sqlite"
+    old = _sublcc(tmp_path, "old", origin, front_url, None)
+    new = _sublcc(tmp_path, "new", origin, front_url, None)
+    front = FrontEnd(tmp_path / "front", front_url)
+    try:
+        lay_out("first", 3)
+        newcomers = lay_out("second", 4)
+        old.start("all")
+        new.start("all")
+        first = old.add_site("first")
+        for name, lcc in (("old", old), ("new", new)):
+            url = f"sqlite:{lcc.folder}/home/lcc.db"
+            front.admin("fe", "add", name, "--uns", f"tcp:127.0.0.1:{lcc.port}", "--database", url)
+        front.start("fe-uns", "fe-rs")
+
+        # A provider of an LCC that ran before, by the new address; then the LCC has more than the other one.
+        _publish_in_the_end(front, first)
+        assert len(old.wait_cached(first)) == 3
+        wait_for("both have reported", lambda: [row["files"] for row in front.rows("fe", "list")] == [3, 0])
+
+        visitor = Visitor(front.rs_port)
+        site = origin.url("second")
+        given = wait_for("the registration server answers", lambda: _asked(visitor, site))
+        (newcomers / given["file"]).write_text(f"{given['secret']}\n")
+        done = visitor.api(f"/{given['ticket']}/check", {}).json()
+        (newcomers / given["file"]).unlink()
+        assert done["pid"] == 10_000_001
+        assert front.admin("fe", "where", str(done["pid"])) == "new\n"
+        second = Site(done["pid"], given["password"], "second", newcomers, site, front.folder / "second.state")
+        front.publish(second)
+        assert len(new.wait_cached(second)) == 4 and not old.cached(second)
+        wrong = Site(second.pid, "wrong", "second", newcomers, site, front.folder / "wrong.state")
+        assert "1010" in front.publish(wrong, expect=(3,)).stderr
+
+        # One sub-LCC is away: its providers are told to try again later, the others' notice nothing.
+        new.kill("all")
+        (newcomers / "later.txt").write_text("later\n")
+        assert "1012" in front.publish(second, expect=(3,)).stderr
+        front.publish(first)
+        new.start("all")
+        _publish_in_the_end(front, second)
+        assert len(new.wait_cached(second)) == 5
+        for name in ("fe-uns", "fe-rs"):
+            front.stop(name)
+    finally:
+        for each in (front, old, new):
+            each.stop_all()
+
+
+def _publish_in_the_end(front: FrontEnd, site: Site) -> None:
+    """The front end, or its sub-LCC, may only be starting."""
+    wait_for("the set is accepted", lambda: front.publish(site, expect=(0, 3, 4)).returncode == 0)
+
+
+def _asked(visitor: Visitor, site: str) -> dict[str, str] | None:
+    try:
+        found: dict[str, str] = visitor.api("", {"contact": "me@example.org", "site": site}).json()
+    except OSError:
+        return None
+    return found
