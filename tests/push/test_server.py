@@ -242,6 +242,24 @@ def test_killed_before_and_after_each_step(world: World) -> None:
     assert world.uns.told == [] and world.server.untold == 0
 
 
+def test_no_number_of_a_set_is_given_twice_after_a_restore(world: World) -> None:
+    """The tables are put back from a backup in which a set waits: the UNS may have had it, and those after it."""
+    world.sites.files[FILE] = KEY.encode()
+    world.push("a")
+    world.pass_time(1)
+    [(backup,)] = world.tables.query("SELECT value FROM meta WHERE name = 'push_number'")
+    world.push("b")
+    world.pass_time(1)
+    waiting, later = (each.number for each in world.uns.told)
+    world.tables.now(lambda txn: txn.execute("DELETE FROM pushset WHERE number = ?", [later]))
+    world.tables.now(lambda txn: txn.execute("UPDATE meta SET value = ? WHERE name = 'push_number'", [backup]))
+    world.restart()
+    world.push("c")
+    world.pass_time(2)
+    first, new = (each.number for each in world.uns.told)
+    assert first == waiting and new > later
+
+
 def test_the_uns_is_away(world: World) -> None:
     world.sites.files[FILE] = KEY.encode()
     world.push("a")

@@ -382,6 +382,28 @@ def test_a_newer_scheduler_fences_off_the_older_one(tasks: Tasks) -> None:
         tasks.make()
 
 
+def test_no_number_of_a_set_is_given_twice_after_a_restore(tasks: Tasks) -> None:
+    """The tables are put back from a backup in which a set waits: the UNS may have had it, and those after it."""
+    tasks.no_robots_txt("http://a/")
+
+    def notify(url: str) -> list[int]:
+        tasks.order(orders.JOB_ADD, spec=attrs.asdict(JobSpec(command="true")), after_seconds=0)
+        tasks.end(tasks.run(), effects=Effects(notices=(JobNotice(url, "link"),)))
+        return [each.number for each in result_of(tasks.store.outbox(0, 10))]
+
+    [waiting] = notify("http://a/1")
+    before = result_of(tasks.store.claim()).epoch
+    backup = tasks.counters()["notice"]
+    *_, later = notify("http://a/2")
+    tasks.database.now(lambda txn: txn.execute("DELETE FROM tasknotices WHERE number = ?", [later]))
+    tasks.database.now(lambda txn: txn.execute("UPDATE schedulerfence SET value = ? WHERE name = 'notice'", [backup]))
+    assert result_of(tasks.store.claim()).epoch == before
+    first, new = notify("http://a/3")
+    assert first == waiting and new > later
+    result_of(tasks.store.answer_sets([Answer(first), Answer(new)], NOW))
+    assert result_of(tasks.store.claim()).epoch != before
+
+
 def test_every_write_may_be_done_twice(tasks: Tasks) -> None:
     tasks.no_robots_txt("http://site/", "http://other/")
     task = tasks.add(every=3600)

@@ -27,6 +27,7 @@ from lcc.storage.database.claimed import ClaimedTables
 from lcc.storage.database.database import Database
 from lcc.storage.database.gathering import Gathering
 from lcc.storage.database.locked_counter import locked_counter
+from lcc.storage.database.set_epochs import claim_epoch
 from lcc.storage.database.table import Table, due_where
 from lcc.storage.database.transactions import Txn
 from lcc.storage.push.subscriptions import SubscriptionStore
@@ -210,13 +211,10 @@ class PushStore:
 
 
 def _claimed(txn: Txn) -> PushClaim:
-    """Where nothing waits for an answer, numbers get a new epoch: a database that is put back from a
-    backup gives out none twice in one."""
-    epoch = txn.value("SELECT value FROM meta WHERE name = 'push_epoch'")
-    if epoch is None or txn.one("SELECT 1 FROM pushset WHERE state = ? LIMIT 1", [_READY]) is None:
-        epoch = f"{txn.random_bits(64):016x}"
-        txn.upsert("meta", ["name", "value"], [("push_epoch", epoch)], ["name"], ["value"])
-    return PushClaim(str(epoch), *waiting_urls(txn))
+    waiting = txn.one("SELECT 1 FROM pushset WHERE state = ? LIMIT 1", [_READY]) is not None
+    epoch, left_out = claim_epoch(txn, "push_epoch", waiting)
+    _numbers(txn, left_out)
+    return PushClaim(epoch, *waiting_urls(txn))
 
 
 def waiting_urls(txn: Txn) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from lcc.errors import Busy
 from lcc.model.tasks import MESSAGE_CHARS_MAX, LogRow, TaskClaim
+from lcc.storage.database.set_epochs import claim_epoch
 from lcc.storage.database.transactions import Txn
 
 DAY_SECONDS = 86400
@@ -117,16 +118,11 @@ class TaskWrite:
 
 
 def claim_run(txn: Txn) -> TaskClaim:
-    """Begin a new run; it fences off the writes of all older ones.
-
-    Where no notice waits for an answer, the numbers of notices get a new epoch: so a database that is put back from a
-    backup gives out no number twice in one.
-    """
+    """Begin a new run; it fences off the writes of all older ones."""
     txn.execute("UPDATE schedulerfence SET value = value + 1 WHERE name IN ('run', 'fence')")
     run = int(txn.value("SELECT value FROM schedulerfence WHERE name = 'run'"))
-    epoch = txn.value("SELECT value FROM meta WHERE name = 'notices_epoch'")
-    if epoch is None or txn.one("SELECT 1 FROM tasknotices LIMIT 1") is None:
-        epoch = f"{txn.random_bits(64):016x}"
-        txn.upsert("meta", ["name", "value"], [("notices_epoch", epoch)], ["name"], ["value"])
+    waiting = txn.one("SELECT 1 FROM tasknotices LIMIT 1") is not None
+    epoch, left_out = claim_epoch(txn, "notices_epoch", waiting)
+    txn.execute("UPDATE schedulerfence SET value = value + ? WHERE name = 'notice'", [left_out])
     notices = int(txn.value("SELECT value FROM schedulerfence WHERE name = 'notice'"))
-    return TaskClaim(run, str(epoch), notices)
+    return TaskClaim(run, epoch, notices)
