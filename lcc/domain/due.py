@@ -28,6 +28,8 @@ from lcc.numbers import parse_number
 EVERY_SECONDS_MAX = 366 * 86400
 SPREAD_SECONDS = 3600
 """A period is made longer by less than this, and by less than itself."""
+RETRY_SECONDS_MAX = 86400
+"""The delay before a retry grows up to this (it is spread by a quarter more)."""
 _LATE_SECONDS = 60
 _LATE_PART = 10
 _CRON_CHARS_MAX = 200
@@ -162,7 +164,8 @@ class JobRetries:
         """
         if attempt > self.retries:
             return None
-        delay = self.initial_seconds * self.factor ** (attempt - 1) * (1.0 + 0.25 * spread(job))
+        grown = self.initial_seconds * self.factor ** (attempt - 1)
+        delay = min(grown, max(self.initial_seconds, RETRY_SECONDS_MAX)) * (1.0 + 0.25 * spread(job))
         if wish_seconds is not None:
             delay = 1.0 * max(wish_seconds, 1)
         due = math.floor(now + delay) + 1

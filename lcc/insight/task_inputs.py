@@ -83,7 +83,8 @@ def checked_command(kind: str, words: Sequence[str]) -> tuple[str, tuple[str, ..
         if not words:
             raise InputError("no command was given", how)
         command, args = words[0], tuple(words[1:])
-        if "/" in command or command.startswith(("-", ".")) or not command.isprintable():
+        hidden = any(not name or name.startswith(".") for name in command.split("/"))
+        if hidden or command.startswith("-") or not command.isprintable():
             raise InputError(f"{command[:80]!r} is no name of an executable", how)
         try:
             check_name(command)

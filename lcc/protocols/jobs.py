@@ -47,6 +47,8 @@ COMMANDS_MAX = 1000
 """Executables that a manager may name."""
 RUNS_MAX = 16
 """Earlier runs that a manager may name."""
+RUNNING_MAX = 200_000
+"""Jobs that a manager may name, endings of its earlier runs included."""
 
 OUTPUT, DATA, ITEM = "output", "data", "item"
 TEXTS = (OUTPUT, DATA, ITEM)

@@ -132,6 +132,8 @@ def test_resources(lcc: Lcc, monkeypatch: Any) -> None:
         (("--every", "60", "--on", "host", "--", "c"), 2, "is not like allow:HOST"),
         (("--every", "60", "--", "/bin/sh"), 1, "is no name of an executable"),
         (("--every", "60", "--", "../sh"), 1, "is no name of an executable"),
+        (("--every", "60", "--", "tools/../sh"), 1, "is no name of an executable"),
+        (("--every", "60", "--", "tools/"), 1, "is no name of an executable"),
         (("--every", "60", "--kind", "x" * 101, "--", "c"), 2, "printable characters"),
         (("--every", "60", "--kind", "b d", "--", "c"), 2, "no kind that [manager] kinds could name"),
         (("--every", "60", "--kind", "a=b", "--", "c"), 2, "no kind that [manager] kinds could name"),
@@ -142,6 +144,11 @@ def test_resources(lcc: Lcc, monkeypatch: Any) -> None:
 )
 def test_what_makes_no_task(lcc: Lcc, words: tuple[str, ...], code: int, text: str) -> None:
     assert text in say(lcc, "task", "add", *words, code=code)
+
+
+def test_an_executable_in_a_folder_of_a_worker_folder(lcc: Lcc) -> None:
+    said = say(lcc, "task", "add", "--every", "60", "--", "tools/clean.sh", "a")
+    assert "task 1: tools/clean.sh a, every 60 s" in said
 
 
 def test_what_is_not_there(lcc: Lcc) -> None:

@@ -149,6 +149,14 @@ def test_retries_grow(job: int, attempt: int, now: int) -> None:
     assert base <= found - now <= 1.25 * base + 2
 
 
+@given(st.integers(1, 10**9), st.integers(1, 100), TIMES)
+def test_a_retry_is_hardly_ever_more_than_a_day_away(job: int, attempt: int, now: int) -> None:
+    found = JobRetries(100).due(job, attempt, now, None)
+    assert found is not None and found - now <= 1.25 * 86400 + 2
+    rare = JobRetries(100, 10**6).due(job, attempt, now, None)
+    assert rare is not None and 10**6 <= rare - now <= 1.25 * 10**6 + 2
+
+
 @given(st.integers(1, 10**9), st.integers(1, 9), TIMES, PERIODS, st.none() | st.integers(0, 10**6))
 def test_a_retry_is_before_the_next_job_or_never(
     job: int, attempt: int, now: int, period: int, wish: int | None

@@ -49,7 +49,7 @@ class PlayedScheduler(Peer):
         self.reader: EndingReader | None = None
 
     def peer_ready(self, hello: Hello) -> None:
-        self.rig.runs.append(hello.run)
+        self.rig.hellos.append(hello)
         self.rig.links.append(self)
 
     def messages_received(self, messages: list[Flat]) -> None:
@@ -78,7 +78,7 @@ class Rig:
     :param user: as whom workers run, if this is root: by default root, since Python may be where nobody else can
         read it.
     :ivar results: endings and commits, in the order in which they came.
-    :ivar runs: that have connected.
+    :ivar hellos: of those that have connected.
     :ivar records: it acknowledges endings.
     :ivar hears: it answers heartbeats.
     """
@@ -100,12 +100,17 @@ user = "{user}"
         self.links: list[PlayedScheduler] = []
         self.heard: list[Flat] = []
         self.results: list[JobResult] = []
-        self.runs: list[str] = []
+        self.hellos: list[Hello] = []
         self.records = self.hears = True
         self.service: Any = None
         self.process: subprocess.Popen[bytes] | None = None
         self._port: Any = None
         self._last = 0
+
+    @property
+    def runs(self) -> list[str]:
+        """That have connected."""
+        return [hello.run for hello in self.hellos]
 
     @property
     def home(self) -> Path:

@@ -212,6 +212,8 @@ async def test_kinds_and_executables_are_told(make: Make) -> None:
         "feed": (2, 60),
         "clean": (0, 300),
     }
+    # No more jobs come than it runs at once: another manager may have room.
+    assert [hello.capacity for hello in rig.hellos] == [8]
     assert [has.command for has in rig.of(Has)] == ["one.sh"]
     faults = all_executables([str(rig.workers)], [os.geteuid()])[1]
     assert faults == {"no": f"{rig.workers}/no is not executable (chmod +x)"}

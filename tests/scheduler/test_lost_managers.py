@@ -21,6 +21,7 @@ from lcc.model.tasks import (
 from lcc.protocols import jobs
 from lcc.protocols.endings import write_ending
 from lcc.protocols.hello import Ready
+from lcc.roles.scheduler import managers
 from lcc.storage.tasks import orders
 from tests.scheduler.bench import Bench, FakeManager
 from tests.support.logs import LoggedErrors
@@ -270,6 +271,14 @@ def test_a_manager_that_makes_no_sense(bench: Bench) -> None:
     for number in range(jobs.KINDS_MAX + 1):
         manager.peer.say(jobs.Kind(f"k{number}", 1))
     bench.settle()
+    assert manager.peer.lost
+
+
+def test_a_manager_that_names_jobs_without_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(managers, "RUNNING_MAX", 3)
+    manager = bench.manager(running=dict.fromkeys(range(1, 4), 1))
+    assert not manager.peer.lost
+    manager = bench.manager("n", running=dict.fromkeys(range(1, 5), 1))
     assert manager.peer.lost
 
 

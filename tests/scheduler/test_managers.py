@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from twisted.logger import LogEvent, formatEvent
 
-from lcc.model.tasks import ManagerState, ManagerStatus
+from lcc.model.tasks import JobState, ManagerState, ManagerStatus
 from lcc.protocols import jobs
 from lcc.storage.tasks.managers import managers
 from tests.scheduler.bench import Bench
@@ -42,6 +43,22 @@ def test_managers_that_come_and_go_are_in_the_table(bench: Bench) -> None:
     bench.manager(run="r2")
     bench.pass_time(2)
     assert shown(bench).since(bench.now()) == started and shown(bench).first_time == NOW
+
+
+def test_two_managers_of_one_name(bench: Bench, logged: list[LogEvent]) -> None:
+    """A configuration was copied to a second host: both get jobs, and their operator hears of it."""
+    first = bench.manager(host="host1", capacity=1)
+    again = bench.manager(host="host1", run="r2", capacity=1)
+    assert not [each for each in logged if "Two managers" in formatEvent(each)]
+    first.lose()
+    other = bench.manager(host="host2", run="r3", capacity=1)
+    assert [each for each in logged if "Two managers are named m, on host2 and on host1" in formatEvent(each)]
+    tasks = [bench.add() for _ in range(2)]
+    bench.pass_time(2)
+    given = [(manager, *manager.given()) for manager in (again, other)]
+    for manager, job in given:
+        manager.end(job)
+    assert [bench.tasks.task(task).last_state for task in tasks] == [JobState.COMPLETED] * 2
 
 
 def test_what_the_scheduler_no_longer_says_is_unknown(bench: Bench) -> None:

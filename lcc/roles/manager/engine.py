@@ -270,7 +270,8 @@ class Manager:
 
     def _hello(self) -> Hello:
         self._hello_seconds = self._clock.seconds()
-        return Hello(role="manager", name=self.settings.name, run=self.run, host=self._host)
+        settings = self.settings
+        return Hello("manager", settings.name, run=self.run, capacity=settings.jobs_max, host=self._host)
 
     def upstream_ready(self, link: Upstream) -> None:
         """The scheduler is there: tell it what can be run, and what there is."""

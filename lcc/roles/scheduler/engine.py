@@ -189,6 +189,15 @@ class Scheduler:
         manager.connection, manager.lost_time = connection, None
         manager.capacity, manager.host = hello.capacity, hello.host or hello.name
         manager.kinds, manager.commands = {}, set()
+        for other in self.roster.connected:
+            if other.name == manager.name and other.host != manager.host:
+                _log.warn(
+                    "Two managers are named {name}, on {host} and on {other}: one that is down is not missed. Next: "
+                    "give each a name of its own ([manager] name)",
+                    name=manager.name,
+                    host=manager.host,
+                    other=other.host,
+                )
         return manager
 
     def manager_ready(self, manager: Manager, running: dict[int, int], over: frozenset[str]) -> None:

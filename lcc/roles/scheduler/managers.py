@@ -18,6 +18,7 @@ from lcc.protocols.hello import Hello, Ready
 from lcc.protocols.jobs import (
     COMMANDS_MAX,
     KINDS_MAX,
+    RUNNING_MAX,
     RUNS_MAX,
     UP,
     Ending,
@@ -209,6 +210,8 @@ class ManagerConnection(Peer):
 
     def _running_job(self, manager: Manager, message: RunningJob) -> None:
         self._running[message.id] = message.attempt
+        if len(self._running) > RUNNING_MAX:
+            raise StreamError("limit", f"more than {RUNNING_MAX:,} jobs")
 
     def _run_over(self, manager: Manager, message: RunOver) -> None:
         _check_name("a run", message.run, NAME_CHARS_MAX)
