@@ -23,7 +23,7 @@ from twisted.internet.task import react
 
 from lcc.model import CachedUrl
 from lcc.model.links import ExtractionLimits, Page
-from lcc.roles.spider.extraction import ExtractionPool, spawn_by
+from lcc.roles.extraction import ExtractionPool, spawn_by
 
 GOAL_MS = 0.35
 BATCH = 100

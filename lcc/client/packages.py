@@ -207,3 +207,17 @@ class PageStream:
 
 def _weigh(page: Page) -> int:
     return ROW_BYTES + len(page.content)
+
+
+async def batches(stream: PageStream, size_bytes: int) -> AsyncIterator[list[Page]]:
+    """The pages of a stream, so many bytes of content at a time, about."""
+    batch: list[Page] = []
+    size = 0
+    async for page in stream:
+        batch.append(page)
+        size += _weigh(page)
+        if size >= size_bytes:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

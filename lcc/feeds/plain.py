@@ -14,7 +14,10 @@ DEPTH_MAX = 10_000
 _HIDDEN = frozenset(
     {"script", "style", "template", "noscript", "iframe", "object", "svg", "math", "select", "textarea"}
 )
-_ASIDE = frozenset({"nav", "header", "footer", "aside", "form", "button"})
+NAVIGATION = frozenset({"nav", "footer", "aside", "form", "button"})
+ASIDE = NAVIGATION | {"header"}
+_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+HEADINGS_CHARS_MAX = 10_000
 _MAIN = frozenset({"article", "main"})
 _BLOCKS = frozenset(
     {"address", "article", "aside", "blockquote", "br", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption"}
@@ -40,6 +43,8 @@ class Plain:
     :ivar title, language: of the page; empty: none.
     :ivar main: only what is in ``<article>`` or ``<main>``.
     :ivar cut: there was more.
+    :ivar headings: a line each.
+    :ivar robots: what its ``<meta name="robots">`` say.
     """
 
     text: str
@@ -47,17 +52,22 @@ class Plain:
     language: str
     main: str
     cut: bool
+    headings: str = ""
+    robots: tuple[str, ...] = ()
 
 
 class _Target:
     """Collects text."""
 
-    def __init__(self, chars_max: int, aside: bool) -> None:
+    def __init__(self, chars_max: int, without: frozenset[str]) -> None:
         self._left = chars_max
-        self._skipped = _HIDDEN if aside else _HIDDEN | _ASIDE
+        self._headings_left = HEADINGS_CHARS_MAX
+        self._skipped = _HIDDEN | without
         self._skipping: list[str] = []
-        self._mains = self._pre = 0
+        self._mains = self._pre = self._in_headings = 0
         self._in_title = False
+        self.headings: list[str] = []
+        self.robots: list[str] = []
         self.parts: list[str] = []
         self.main: list[str] = []
         self.title: list[str] = []
@@ -76,7 +86,10 @@ class _Target:
         elif tag in _BLOCKS:
             self._mains += tag in _MAIN
             self._pre += tag == "pre"
+            self._in_headings += tag in _HEADINGS
             self._add("\n")
+        elif tag == "meta" and (attrib.get("name") or "").strip().lower() == "robots":
+            self.robots.append(attrib.get("content") or "")
 
     def end(self, tag: Any) -> None:
         if self._skipping:
@@ -90,6 +103,7 @@ class _Target:
             self._add("\n")
             self._mains = max(0, self._mains - (tag in _MAIN))
             self._pre = max(0, self._pre - (tag == "pre"))
+            self._in_headings = max(0, self._in_headings - (tag in _HEADINGS))
 
     def data(self, data: Any) -> None:
         if self._in_title:
@@ -113,19 +127,22 @@ class _Target:
         self.parts.append(text)
         if self._mains:
             self.main.append(text)
+        if self._in_headings and self._headings_left > 0:
+            self._headings_left -= len(text)
+            self.headings.append(text)
         if self.cut:
             raise _Full
 
 
-def plain_text(markup: str, chars_max: int, aside: bool = True) -> Plain:
+def plain_text(markup: str, chars_max: int, without: frozenset[str] = frozenset()) -> Plain:
     """The text of HTML.
 
     :param chars_max: read at most so much text.
-    :param aside: with navigation, headers, footers and forms.
+    :param without: elements that are left out: :data:`NAVIGATION`, or :data:`ASIDE`.
     """
     from lxml import etree
 
-    target = _Target(chars_max, aside)
+    target = _Target(chars_max, without)
     parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True)
     data = markup.encode("utf-8", "replace")
     try:
@@ -143,6 +160,8 @@ def plain_text(markup: str, chars_max: int, aside: bool = True) -> Plain:
         target.language,
         squeezed("".join(target.main)),
         target.cut,
+        squeezed("".join(target.headings))[:HEADINGS_CHARS_MAX],
+        tuple(target.robots),
     )
 
 

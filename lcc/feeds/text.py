@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from lcc.feeds.encodings import media_type, to_utf8
 from lcc.feeds.faults import FeedFault
-from lcc.feeds.plain import plain_text, squeezed
+from lcc.feeds.plain import ASIDE, plain_text, squeezed
 from lcc.feeds.words import tidy, tidy_line
 from lcc.model.feeds import PageText
 
@@ -48,7 +48,7 @@ def text_of(data: bytes, content_type: str, url: str, chars_max: int) -> PageTex
     if mimetype not in _HTML:
         text = squeezed(tidy(markup, chars_max))
         return PageText("", text, "", "plain", len(markup) > chars_max)
-    found = plain_text(markup, chars_max, aside=False)
+    found = plain_text(markup, chars_max, ASIDE)
     text, method, cut = found.text, "lxml", found.cut
     if len(found.main) >= MAIN_CHARS_MIN:
         text = found.main

@@ -59,6 +59,7 @@ class PageLinks(NamedTuple):
     :ivar faults: what could not be read, for people, at most a few.
     :ivar title, text: of the page, if its text was wanted (:attr:`ExtractionLimits.page_chars`).
     :ivar failed: the page ended its worker, or took too long; the reason stands in ``faults``.
+    :ivar headings, language: of the page, if it is read for a search: a line each; ``en`` and the like.
     """
 
     links: tuple[Link, ...] = ()
@@ -70,6 +71,8 @@ class PageLinks(NamedTuple):
     failed: bool = False
     title: str = ""
     text: str = ""
+    headings: str = ""
+    language: str = ""
 
 
 class ExtractionLimits(NamedTuple):

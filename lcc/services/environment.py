@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from lcc.model.links import ExtractionLimits
     from lcc.roles.cu.packages.ports import ContentPorts
     from lcc.roles.cu.packages.production import Where
+    from lcc.roles.extraction import Spawn
     from lcc.roles.manager.engine import JobStarter
-    from lcc.roles.spider.extraction import Spawn
     from lcc.storage.database.database import Database
 
 

@@ -14,10 +14,10 @@ from lcc.domain.spider.rules import FrontierRules
 from lcc.errors import ConfigError
 from lcc.model.crawls import SpiderClaim
 from lcc.model.links import ExtractionLimits, StoreSettings
+from lcc.roles.extraction import ExtractionPool, spawn_by
 from lcc.roles.notifier import NotifierLink
 from lcc.roles.spider.console import SpiderCommands
 from lcc.roles.spider.engine import Spider
-from lcc.roles.spider.extraction import ExtractionPool, spawn_by
 from lcc.roles.spider.keeping import Keeping
 from lcc.roles.spider.metrics import SpiderMetrics
 from lcc.roles.spider.sites import Sites

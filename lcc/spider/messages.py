@@ -1,4 +1,4 @@
-"""What a spider and its extraction workers send each other: frames, each a length and as many bytes.
+"""What a role and its extraction workers send each other: frames, each a length and as many bytes.
 
 To a worker: ``[[URL, TYPE, CHARSET, HEADERS, WHOLE, BYTES], …]`` as JSON in a frame, then the contents of all
 pages, one behind the other, in a second one.  From it: first ``{"types": […]}``, what it reads; then for each page,
@@ -104,10 +104,8 @@ def read_links(data: bytes) -> PageLinks:
     :raises ValueError: it did not.
     """
     try:
-        links, base, nofollow, noindex, truncated, faults, failed, title, text = json.loads(data)
-        return PageLinks(
-            tuple(map(Link._make, links)), base, nofollow, noindex, truncated, tuple(faults), failed, title, text
-        )
+        links, base, nofollow, noindex, truncated, faults, *more = json.loads(data)
+        return PageLinks(tuple(map(Link._make, links)), base, nofollow, noindex, truncated, tuple(faults), *more)
     except (TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
 

@@ -1,4 +1,4 @@
-"""An extraction worker: a process that finds links, within limits of memory and time.
+"""An extraction worker: a process that reads pages, within limits of memory and time.
 
 It reads pages at descriptor 0 and writes what it finds to descriptor 1 (:mod:`lcc.spider.messages`): those of
 a message together, before the next one is looked at.  It ends with its parent, at the end of its input, and behind a
@@ -14,7 +14,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from lcc.domain.robots_rules import AGENT
@@ -58,15 +58,16 @@ class Worker:
 
     def __init__(self, limits: ExtractionLimits, extractors: Sequence[str] = (), robot: str = AGENT.lower()) -> None:
         by_type = extractors_by_type(extractors)
-        self._limits = limits
+        self.limits = limits
+        self.robot = robot
+        self.types: Iterable[str] = by_type.keys() | ({"text/plain"} if limits.page_chars else ())
         self._extraction = Extraction(by_type, limits, robot)
         self._frames = Frames()
         self._heads: bytes | None = None
-        self._types = by_type.keys() | ({"text/plain"} if limits.page_chars else ())
 
     def greeting(self) -> bytes:
         """What it says first."""
-        return write_types(self._types)
+        return write_types(self.types)
 
     def receive(self, data: bytes) -> Iterator[Iterator[bytes]]:
         """For each message that is complete with this data its answers, page by page.
@@ -88,30 +89,30 @@ class Worker:
             try:
                 yield write_links(self.links(document))
             except MemoryError:
-                reason = f"it takes more than {self._limits.memory_bytes >> 20} MiB of memory"
+                reason = f"it takes more than {self.limits.memory_bytes >> 20} MiB of memory"
                 raise OutOfMemory(write_links(PageLinks(base=document.url, failed=True, faults=(reason,)))) from None
 
     def links(self, document: Document) -> PageLinks:
         """What is found in a document."""
         found = self._extraction.links(document)
-        if not self._limits.page_chars or not document.content:
+        if not self.limits.page_chars or not document.content:
             return found
         if document.mimetype in _HTML:
-            plain = plain_text(in_utf8(document.content, document.charset)[0].decode(), self._limits.page_chars)
+            plain = plain_text(in_utf8(document.content, document.charset)[0].decode(), self.limits.page_chars)
             return found._replace(title=plain.title, text=plain.text)
         if document.mimetype == "text/plain":
             text = in_utf8(document.content, document.charset)[0].decode("utf-8", "replace")
-            return found._replace(text=text[: self._limits.page_chars].strip())
+            return found._replace(text=text[: self.limits.page_chars].strip())
         return found
 
 
-def main(settings: str) -> None:
+def main(settings: str, make: type[Worker] = Worker) -> None:
     """Answer until there are no more messages."""
     linux.die_with_parent()
     linux.gain_nothing()
     told = json.loads(settings)
     limits = ExtractionLimits(*told["limits"])
-    worker = Worker(limits, told["extractors"], told["robot"])
+    worker = make(limits, told["extractors"], told["robot"])
     for kind, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, _OPEN_FILES),

@@ -18,23 +18,13 @@ class _Died(Exception):
     """A document has ended the worker."""
 
 
-class _Doomed(Worker):
-    def __init__(self, limits: ExtractionLimits, extractors: Sequence[str], doomed: Callable[[bytes], bool]) -> None:
-        super().__init__(limits, extractors)
-        self._doomed = doomed
-
-    def links(self, document: Document) -> PageLinks:
-        if self._doomed(document.content):
-            raise _Died
-        return super().links(document)
-
-
 class InlineWorker:
     """A worker as its pool sees it (``IProcessTransport``): it answers on a later turn of the reactor.
 
     :param clock: the reactor.
     :param doomed: whether a content ends it, instead of being looked at.
     :param takes: gives the seconds that the next message takes it.
+    :param make: its kind.
     """
 
     def __init__(
@@ -45,12 +35,20 @@ class InlineWorker:
         extractors: Sequence[str] = (),
         doomed: Callable[[bytes], bool] = lambda _: False,
         takes: Callable[[], float] = lambda: 0.0,
+        make: type[Worker] = Worker,
     ) -> None:
+        class Doomed(make):  # type: ignore[valid-type, misc]
+            def links(self, document: Document) -> PageLinks:
+                if doomed(document.content):
+                    raise _Died
+                found: PageLinks = super().links(document)
+                return found
+
         self._clock = clock
         self._takes = takes
         self._free_at = 0.0
         self._protocol = protocol
-        self._worker = _Doomed(limits, extractors, doomed)
+        self._worker: Worker = Doomed(limits, extractors)
         self._alive = True
         clock.callLater(0, self._say, self._worker.greeting())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lcc.roles.cu.access import EVERYTHING, ROWS, Access, AccessDenied, check_access
+from lcc.roles.access import EVERYTHING, ROWS, Access, AccessDenied, check_access
 from tests.support.admin import Lcc
 
 

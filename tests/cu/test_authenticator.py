@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import pytest_twisted
 
-from lcc.roles.cu.access import access_token
+from lcc.roles.access import access_token
 from lcc.storage.providers.content_users import ContentUser, add_content_user
 from lcc.storage.providers.passwords import generate_password, hash_password
 from tests.support.cache import Cache

@@ -14,7 +14,7 @@ from twisted.internet.task import Clock
 from lcc.config import CuConfig
 from lcc.domain.websub import WebSubRefused, signature_fault
 from lcc.fetchers.guarded_client import NoAnswer, Reply
-from lcc.roles.cu.access import EVERYTHING, Access
+from lcc.roles.access import EVERYTHING, Access
 from lcc.roles.cu.hub.engine import ASKS_AT_ONCE, PARTY_ASKS_AT_ONCE, Hub
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.storage.database.migrations import HUB, MAIN

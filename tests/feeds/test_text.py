@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import lcc.feeds.text
 from lcc.feeds.faults import FeedFault
-from lcc.feeds.plain import plain_text
+from lcc.feeds.plain import ASIDE, plain_text
 from lcc.feeds.text import can_be_read, has_trafilatura, text_of
 
 PAGE = (
@@ -34,7 +34,7 @@ def test_plain_text() -> None:
 
 
 def test_what_is_beside_the_text_can_be_left_out() -> None:
-    found = plain_text(PAGE, 10_000, aside=False)
+    found = plain_text(PAGE, 10_000, ASIDE)
     assert "Hilfe" not in found.text and "Impressum" not in found.text and found.title == "Eine Seite"
     assert found.language == "de" and found.main.startswith("Überschrift\nAbsatz 0") and "böse" not in found.main
     assert "Hilfe" in plain_text(PAGE, 10_000).text

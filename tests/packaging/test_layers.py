@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MIDDLE = frozenset({"domain", "protocols", "storage", "fetchers", "transport"})
-UPPER = frozenset({"roles", "provider", "client", "insight", "console", "metrics", "feeds", "spider"})
+UPPER = frozenset({"roles", "provider", "client", "insight", "console", "metrics", "feeds", "search", "spider"})
 GROUND = frozenset({"model", "errors", "numbers", "config", "plugins"})
 
 ALLOWED: dict[str, frozenset[str]] = {
@@ -35,7 +35,9 @@ ALLOWED: dict[str, frozenset[str]] = {
     "feeds": GROUND | MIDDLE | {"interfaces", "workers", "feeds"},
     # Names, filters, extractors and stores of the spider; texts and encodings are as feeds read them.
     "spider": GROUND | MIDDLE | {"interfaces", "feeds", "workers", "spider"},
-    "roles": GROUND | MIDDLE | {"interfaces", "client", "insight", "workers", "spider", "roles"},
+    # Queries, texts and the index; texts and their workers are made of what feeds and spider have.
+    "search": GROUND | MIDDLE | {"interfaces", "feeds", "workers", "spider", "search"},
+    "roles": GROUND | MIDDLE | {"interfaces", "client", "insight", "workers", "search", "spider", "roles"},
     # The former name of the clients, and of the fields of their queries.
     "users": frozenset({"client", "roles", "users"}),
     **{
@@ -69,10 +71,14 @@ STORAGE = {
 SHARED_BY_ROLES = frozenset(
     {
         "lcc.roles",
+        "lcc.roles.access",
         "lcc.roles.accounts",
         "lcc.roles.asking",
+        "lcc.roles.authenticator",
         "lcc.roles.background",
+        "lcc.roles.extraction",
         "lcc.roles.front",
+        "lcc.roles.loops",
         "lcc.roles.places",
         "lcc.roles.notifier",
         "lcc.roles.pausing",

@@ -7,7 +7,7 @@ from typing import Any
 
 from lcc.model.crawls import CrawlSettings, CrawlState, UrlOrder
 from lcc.model.links import ExtractionLimits
-from lcc.roles.spider.extraction import Spawn
+from lcc.roles.extraction import Spawn
 from lcc.storage.database.migrations import SPIDER
 from lcc.storage.spider import orders
 from lcc.testing.inline_extraction import InlineWorker

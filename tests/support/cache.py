@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lcc.domain.keys import url_key
-from lcc.roles.cu.access import access_token
+from lcc.roles.access import access_token
 from lcc.storage.database.rows import CACHED, DELETED, empty_cache_row
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.content_users import ContentUser, add_content_user

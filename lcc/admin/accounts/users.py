@@ -10,7 +10,7 @@ from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import NUMBER, PID
 from lcc.commands.errors import Failed
-from lcc.roles.cu.access import access_token
+from lcc.roles.access import access_token
 from lcc.storage.providers.content_users import (
     ContentUser,
     add_content_user,

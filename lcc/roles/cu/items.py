@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from lcc.roles.cu.access import Access
+from lcc.roles.access import Access
 from lcc.roles.cu.tokens import BEGINNING, StartAgain, Token, TokenError, parse_token
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.item_views import (

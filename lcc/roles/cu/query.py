@@ -53,6 +53,10 @@ class Query:
     since: str | None = None
     limit: int | None = None
 
+    def within(self, providers: frozenset[int] | None) -> Query:
+        """The question, about what these have told; None: it is as it was."""
+        return attrs.evolve(self, selection=self.selection.within(providers))
+
 
 FIELDS: dict[str, str] = {
     "since": "token of an earlier answer: what changed since then, deletions included; 0: everything, to go on from; "

@@ -16,7 +16,7 @@ from lcc.model.notifiers import NOTIFIERS
 from lcc.model.number_ranges import NumberRanges
 from lcc.model.states import UNKNOWN
 from lcc.numbers import INT64_MAX
-from lcc.roles.cu.access import Access
+from lcc.roles.access import Access
 from lcc.roles.cu.query import PID_MAX, QueryError
 from lcc.storage.database.key_ranges import views_range
 from lcc.storage.database.transactions import Txn

@@ -52,6 +52,7 @@ from lcc.model.tasks import MESSAGE_CHARS_MAX, Assigned, DueJob, JobResult, JobS
 from lcc.protocols.hello import Hello
 from lcc.protocols.jobs import RunJob, write_args
 from lcc.roles.background import Background
+from lcc.roles.loops import LogLimit
 from lcc.roles.peer import PeerFactory
 from lcc.roles.scheduler.counters import Counters
 from lcc.roles.scheduler.endings import Ending, EndingQueue
@@ -70,7 +71,6 @@ _log = Logger()
 TICK_SECONDS = 1.0
 _BATCH = 200
 _ORDERS_AT_ONCE = 50
-_LOG_SECONDS = 60.0
 _FIRST = (0, 0)
 _STATES = {JobState.COMPLETED: "completed", JobState.TEMPORARY: "temporary", JobState.PERMANENT: "permanent"}
 
@@ -137,8 +137,7 @@ class Scheduler:
         self._early: list[tuple[Manager, ManagerConnection | None, dict[int, int], frozenset[str]]] = []
         """Managers that were ready before the tables were claimed."""
         self._housekeeping = Housekeeping(settings, store)
-        self._quiet_until: dict[str, float] = {}
-        """Until when it is not logged again that a step fails."""
+        self._log_limit = LogLimit(clock)
 
     # Beginning and end.
 
@@ -297,15 +296,8 @@ class Scheduler:
         except NOT_OF_ONE:
             raise
         except Exception:
-            if self._may_log(what):
+            if self._log_limit.allows(what):
                 _log.failure("Cannot {what}", what=what)
-
-    def _may_log(self, what: str) -> bool:
-        """At most once a minute."""
-        if self.clock.seconds() < self._quiet_until.get(what, 0.0):
-            return False
-        self._quiet_until[what] = self.clock.seconds() + _LOG_SECONDS
-        return True
 
     async def _note_progress(self, now: int) -> None:
         if self._told:
@@ -579,7 +571,7 @@ class Scheduler:
         elif isinstance(error, StoreUnavailable):
             self.trouble = str(error)
             self._loaded = _FIRST  # what it has made may not be known here
-            if self._may_log("reach the database"):
+            if self._log_limit.allows("reach the database"):
                 _log.warn("Database unavailable, retrying: {error}", error=str(error))
         elif not failure.check(CancelledError):
             self.trouble = f"{type(error).__name__}: {error}"

@@ -45,7 +45,7 @@ from lcc.config import SpiderConfig
 from lcc.errors import Busy, StoreUnavailable
 from lcc.interfaces import IFrontier
 from lcc.model.crawls import BUCKETS, SpiderClaim
-from lcc.roles.background import Background
+from lcc.roles.loops import LogLimit, Loop
 from lcc.roles.spider.answers import Answers
 from lcc.roles.spider.backlog import Backlog
 from lcc.roles.spider.counters import Counters
@@ -61,63 +61,6 @@ _log = Logger()
 
 TICK_SECONDS = 1.0
 RETRY_SECONDS = 5.0
-_LOG_SECONDS = 60.0
-
-
-class _Loop:
-    """Does one thing again and again: when it is woken, each second, and again at once if it was woken meanwhile.
-
-    :param work: does all that there is to do.
-    :param failed: called with its failure; gives how many seconds it rests then.
-    """
-
-    def __init__(
-        self, clock: IReactorTime, work: Callable[[], Awaitable[None]], failed: Callable[[Failure], float]
-    ) -> None:
-        self._clock = clock
-        self._do = work
-        self._failed_with = failed
-        self._background = Background("", ended=self._ended, failed=self._failed)
-        self._again = False
-        self._stopped = True
-        self._rests_until = 0.0
-
-    def start(self) -> None:
-        self._stopped = False
-        self._rests_until = 0.0
-
-    def wake(self) -> None:
-        """There may be something to do."""
-        if self._stopped or self._clock.seconds() < self._rests_until:
-            return
-        if self._background.busy:
-            self._again = True
-        else:
-            self._again = False
-            self._background.begin(self._run())
-
-    def stop(self) -> None:
-        """End it; :meth:`start` lets it be woken again."""
-        self._stopped = True
-        self._again = False
-        self._background.cancel()
-
-    @property
-    def busy(self) -> bool:
-        """It does something."""
-        return self._background.busy
-
-    async def _run(self) -> None:
-        await self._do()
-
-    def _failed(self, failure: Failure) -> None:
-        self._again = False
-        if not failure.check(CancelledError) or not self._stopped:
-            self._rests_until = self._clock.seconds() + self._failed_with(failure)
-
-    def _ended(self) -> None:
-        if self._again:
-            self.wake()
 
 
 class Spider:
@@ -204,7 +147,7 @@ class Spider:
             self.answers.already_cached,
             self.answers.note_told,
         )
-        self._quiet_until: dict[str, float] = {}
+        self._log_limit = LogLimit(clock)
         self._stopped = False
         self._claiming = self._loop("claim the frontier", self._claim)
         self._managing = self._loop("carry out orders", self._manage)
@@ -224,12 +167,12 @@ class Spider:
         self._ticking = LoopingCall(self._tick)
         self._ticking.clock = clock
 
-    def _loop(self, what: str, work: Callable[[], Awaitable[None]]) -> _Loop:
+    def _loop(self, what: str, work: Callable[[], Awaitable[None]]) -> Loop:
         async def do() -> None:
             await work()
             self.troubles.pop(what, None)
 
-        return _Loop(self.clock, do, lambda failure: self._failed(what, failure))
+        return Loop(self.clock, do, lambda failure: self._failed(what, failure))
 
     # For the service and the console.
 
@@ -376,23 +319,15 @@ class Spider:
             return 0.0
         if isinstance(error, (StoreUnavailable, CacheError)):
             self.troubles[what] = str(error)
-            if self._may_log(str(error)):
+            if self._log_limit.allows(str(error)):
                 _log.warn("Cannot {what}, retrying: {error}", what=what, error=str(error))
             return 1.0 if isinstance(error, StoreUnavailable) else RETRY_SECONDS
         if not failure.check(CancelledError):
             self.troubles[what] = f"{type(error).__name__}: {error}"
-            if self._may_log(what):
+            if self._log_limit.allows(what):
                 _log.failure("Cannot {what}", failure=failure, what=what)
             return RETRY_SECONDS
         return 0.0
-
-    def _may_log(self, what: str) -> bool:
-        """At most once a minute."""
-        if self.clock.seconds() < self._quiet_until.get(what, 0.0):
-            return False
-        self._quiet_until = {text: until for text, until in self._quiet_until.items() if until > self.clock.seconds()}
-        self._quiet_until[what] = self.clock.seconds() + _LOG_SECONDS
-        return True
 
 
 async def _nothing() -> None:

@@ -9,7 +9,7 @@ goes with the last batch of a package.  Content is held for two batches at most.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, DeferredLock
@@ -18,7 +18,7 @@ from twisted.logger import Logger
 
 from lcc.client.blocking import StartAgain
 from lcc.client.cache import CacheClient
-from lcc.client.packages import PageStream
+from lcc.client.packages import PageStream, batches
 from lcc.config import SpiderConfig
 from lcc.interfaces import IFrontier
 from lcc.model.crawls import BUCKETS, FrontierBatch, StoreWork
@@ -37,8 +37,6 @@ _CAUGHT_UP_SECONDS = 1.0
 KEYS_AT_ONCE = 50
 """Pages that are asked for by their keys."""
 _UNREAD_MAX = 10_000
-_ROW_BYTES = 1000
-"""What a page counts besides its content."""
 
 
 class Extractor(Protocol):
@@ -271,17 +269,3 @@ class Follower:
         finally:
             self.lock.release()
         self._committed()
-
-
-async def batches(stream: PageStream, size_bytes: int) -> AsyncIterator[list[Page]]:
-    """The pages of a stream, so many bytes of content at a time, about."""
-    batch: list[Page] = []
-    size = 0
-    async for page in stream:
-        batch.append(page)
-        size += _ROW_BYTES + len(page.content)
-        if size >= size_bytes:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

@@ -26,9 +26,9 @@ from lcc.model.crawls import BUCKETS, Crawl, CrawlSettings, CrawlStatus, StoreWo
 from lcc.model.links import ExtractionLimits, Page, PageLinks, StoreSettings
 from lcc.model.notifiers import NoticeOutcome, RefusedElement, SourcedSet
 from lcc.model.states import AnsweredUrl, AskedUrl, SiteRobots
+from lcc.roles.extraction import ExtractionPool
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.spider.engine import Spider
-from lcc.roles.spider.extraction import ExtractionPool
 from lcc.roles.spider.keeping import Keeping
 from lcc.spider.stores.registry import stores_named
 from lcc.storage.database.migrations import SPIDER
@@ -85,6 +85,7 @@ class Lcc:
     :ivar mimetypes: URL -> the type of its content, unless that is HTML.
     :ivar set_numbers: of the sets of the spider that was started last: its epoch is a new one.
     :ivar silent: ``lcc-cu`` cannot be asked.
+    :ivar unreadable: URLs whose content cannot be read now.
     """
 
     def __init__(self, sites: Mapping[str, bytes], clock: Clock) -> None:
@@ -96,6 +97,7 @@ class Lcc:
         self.redirects: dict[str, str] = {}
         self.mimetypes: dict[str, str] = {}
         self.silent = False
+        self.unreadable: set[str] = set()
         self.told: list[SourcedSet] = []
         self.set_numbers: set[int] = set()
         self.asked: list[AskedUrl] = []
@@ -190,7 +192,7 @@ class Lcc:
         self._answer()
         if since is None:
             rows = [self._rows[key] for text in fields["key"] if (key := bytes.fromhex(text)) in self._rows]
-            return _Stream([row.page for row in rows if row.page.row.state == "cached"], None)
+            return _Stream([self._given(row) for row in rows if row.page.row.state == "cached"], None)
         if since == "now":
             return _Stream([], f"{self.timeline}.{self._change}")
         timeline, _, number = since.rpartition(".")
@@ -213,7 +215,11 @@ class Lcc:
             and fields.get("provider", row.page.row.pid) == row.page.row.pid
         ]
         upto = chosen[limit - 1].change if len(chosen) > limit else self._change
-        return _Stream([row.page for row in chosen[:limit]], f"{self.timeline}.{upto}")
+        return _Stream([self._given(row) for row in chosen[:limit]], f"{self.timeline}.{upto}")
+
+    def _given(self, row: _Row) -> Page:
+        page = row.page
+        return Page(page.row, b"", missing="it is lost") if page.row.curl in self.unreadable else page
 
     async def states(self, urls: Sequence[AskedUrl], notifier: str = "", epoch: str = "") -> list[AnsweredUrl]:
         self._answer()

@@ -20,7 +20,7 @@ from lcc.domain.urls import normalise
 from lcc.domain.websub import sign
 from lcc.fetchers.guarded_client import GuardedClient, NoAnswer
 from lcc.model.hub import HubSubscriber
-from lcc.roles.cu.access import WITHOUT_TOKEN, Access
+from lcc.roles.access import WITHOUT_TOKEN, Access
 from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.atom import MEDIA_TYPE, Changed, asked_of, atom_document, link_header, read_changed
 from lcc.roles.cu.query import QueryError
@@ -144,7 +144,7 @@ class Delivery:
         query = asked_of(subscriber.topic, self._url)
         if query is None:
             raise QueryError([f"feeds begin with {self._url}"])
-        scoped = access.scoped(query)
+        scoped = query.within(access.providers)
         since = Token(subscriber.timeline, subscriber.number, 0, scoped.selection.digest)
         changed = await self._main.interact(read_changed, attrs.evolve(scoped, since=str(since), limit=None))
         data = b""

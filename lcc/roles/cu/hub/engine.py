@@ -37,8 +37,8 @@ from lcc.model import CachedUrl
 from lcc.model.hub import HubAsk, HubSubscriber
 from lcc.model.sources import Source
 from lcc.numbers import parse_number
+from lcc.roles.access import Access
 from lcc.roles.background import Background
-from lcc.roles.cu.access import Access
 from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.atom import PATH, asked_of, without_since
 from lcc.roles.cu.hub.delivery import Delivery, question_to
@@ -199,7 +199,7 @@ class Hub:
                 raise WebSubRefused(400, f"hub.topic: no feed of this hub: they begin with {self.url}{PATH}")
             if query.since is None:
                 return "", 0
-            token = (await self._main.interact(begin, access.scoped(query))).token
+            token = (await self._main.interact(begin, query.within(access.providers))).token
         except QueryError as error:
             raise WebSubRefused(400, f"hub.topic: {error}") from None
         except (TokenError, StartAgain) as error:

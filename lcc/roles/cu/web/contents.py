@@ -24,9 +24,9 @@ from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.insight.records import CACHED
 from lcc.model import COUNTED, CachedUrl
-from lcc.roles.cu.access import Access
+from lcc.roles.access import Access
+from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.answers import Reads
-from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.query import QueryError, parse_query
 from lcc.roles.cu.web.listings import asked_pairs
 from lcc.roles.cu.web.replies import Asked

@@ -11,10 +11,10 @@ import attrs
 from twisted.web.server import Request
 
 from lcc.domain.websub import WebSubRefused, read_form
-from lcc.roles.cu.access import Access
+from lcc.roles.access import Access
+from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.atom import MEDIA_TYPE, address_of, atom_document, feed_query, link_header, read_changed
-from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.query import parse_query
 from lcc.roles.cu.web.listings import asked_pairs
@@ -58,7 +58,7 @@ class Atom(_BasicAsked):
 
     async def answer(self, request: Request, access: Access) -> None:
         pairs, _ = asked_pairs(request)
-        query = access.scoped(feed_query(parse_query(pairs)))
+        query = feed_query(parse_query(pairs)).within(access.providers)
         changed = await self.database.interact(read_changed, query)
         url = self._url or own_url(request)
         topic, hub = address_of(url, pairs), f"{url}hub" if self._hub is not None else ""

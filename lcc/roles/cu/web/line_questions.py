@@ -8,9 +8,9 @@ from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
-from lcc.roles.cu.access import Access
+from lcc.roles.access import Access
+from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.answers import Reads
-from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.query import QueryError
 from lcc.roles.cu.web.replies import Asked

@@ -6,9 +6,9 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.server import Request
 
-from lcc.roles.cu.access import Access
+from lcc.roles.access import Access
+from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.answers import Answer, Reads, begin_answer
-from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.formats import FORMATS, Format
 from lcc.roles.cu.query import Query, QueryError, parse_query
 from lcc.roles.cu.tokens import BEGINNING
@@ -93,7 +93,7 @@ class Listing(Asked):
 
     async def answer(self, request: Request, access: Access) -> None:
         query, form, _ = self.prepare(request)
-        answer = await begin_answer(self.database, access.scoped(query), form)
+        answer = await begin_answer(self.database, query.within(access.providers), form)
         await self.send(request, form, answer)
 
 
@@ -125,7 +125,7 @@ class Changes(Listing):
 
     async def answer(self, request: Request, access: Access) -> None:
         query, form, wait = self.prepare(request)
-        query = access.scoped(query)
+        query = query.within(access.providers)
         answer = await answer_when_changed(self.database, self._watcher, self._clock, query, form, wait)
         await self.send(request, form, answer)
 

@@ -6,9 +6,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.web.server import Request
 
-from lcc.roles.cu.access import Access
+from lcc.roles.access import Access
+from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.answers import Reads
-from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.packages.kinds import KINDS, Kind, NotInstalled
 from lcc.roles.cu.packages.production import GivenUp, NoRoom, Production, TooMany, Workshop
 from lcc.roles.cu.query import QueryError, parse_query
@@ -61,7 +61,7 @@ class Packages(Asked):
             raise HttpError(403, "this token is for rows only")
         pairs, others = asked_pairs(request, "kind", "wait")
         name, kind = _kind(others)
-        query = access.scoped(parse_query(pairs))
+        query = parse_query(pairs).within(access.providers)
         wait = asked_wait(others, self._wait_max)
         if request.method == b"HEAD":
             await self.database.interact(begin, query)

@@ -10,9 +10,9 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 
 from lcc.errors import StoreUnavailable
-from lcc.roles.cu.access import Access, AccessDenied
+from lcc.roles.access import Access, AccessDenied
+from lcc.roles.authenticator import Authenticator, Throttled
 from lcc.roles.cu.answers import Reads
-from lcc.roles.cu.authenticator import Authenticator, Throttled
 from lcc.roles.cu.query import QueryError
 from lcc.roles.cu.tokens import StartAgain, TokenError
 from lcc.transport.connection_limits import party_of

@@ -10,9 +10,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.web.server import Request
 
 from lcc.numbers import INT64_MAX, parse_number
-from lcc.roles.cu.access import Access
+from lcc.roles.access import Access
+from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.answers import Reads
-from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.resourcesync import (
     CAPABILITIES,
     CHANGES,

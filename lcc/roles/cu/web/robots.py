@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from lcc.roles.cu.access import Access
+from lcc.roles.access import Access
+from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.answers import Reads
-from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.site_robots import parse_origins, robots_answer
 from lcc.roles.cu.web.line_questions import Answers, LineQuestions, Question

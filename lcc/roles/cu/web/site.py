@@ -12,8 +12,8 @@ from twisted.web.server import NOT_DONE_YET
 
 from lcc.client.content import ContentClient
 from lcc.config import CuConfig
+from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.answers import Reads
-from lcc.roles.cu.authenticator import Authenticator
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.packages.production import Workshop
 from lcc.roles.cu.resourcesync import FOLDER, WELL_KNOWN
@@ -64,7 +64,7 @@ def build_site(
 
     :param content: reads content files.
     :param workshop: makes packages.
-    :param without: what those who have no token may see (:data:`lcc.roles.cu.access.WITHOUT_TOKEN`).
+    :param without: what those who have no token may see (:data:`lcc.roles.access.WITHOUT_TOKEN`).
     :param now: seconds since 1970, for the dates of answers; None: as the machine has them.
     :param tasks: the tables of tasks.
     :param order_robots: orders that robots.txt of these sites are polled.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lcc.roles.cu.access import Access
+from lcc.roles.access import Access
 from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.url_states import Notifier, check_states, parse_notifier, read_states
 from lcc.roles.cu.web.line_questions import Answers, LineQuestions, Question

@@ -20,9 +20,9 @@ from lcc.errors import StoreUnavailable, StreamError
 from lcc.interfaces import IConversation
 from lcc.protocols import cu as wire
 from lcc.protocols.xmlfeed import Event, XmlFeed
-from lcc.roles.cu.access import AccessDenied
+from lcc.roles.access import AccessDenied
+from lcc.roles.authenticator import Authenticator, Throttled
 from lcc.roles.cu.answers import Answer, Reads
-from lcc.roles.cu.authenticator import Authenticator, Throttled
 from lcc.roles.cu.query import Query, QueryError
 from lcc.roles.cu.tokens import StartAgain, TokenError
 from lcc.roles.cu.waiting import answer_when_changed
@@ -135,7 +135,7 @@ class Session:
         asked = read_question(question)
         if asked.content and not access.content:
             raise AccessDenied("this token is for rows only")
-        query = access.scoped(asked.query)
+        query = asked.query.within(access.providers)
         form = Frame(question.prefix) if asked.content else Rows(question.prefix)
         wait = min(asked.wait_seconds, users.settings.wait_max)
         answer = await answer_when_changed(users.database, users.watcher, users.clock, query, form, wait)
@@ -198,7 +198,7 @@ class XmlUsers(Factory):
     """Builds a session for each connection.
 
     :param content: reads content files.
-    :param without_token: what those who have no token may see (:data:`lcc.roles.cu.access.WITHOUT_TOKEN`).
+    :param without_token: what those who have no token may see (:data:`lcc.roles.access.WITHOUT_TOKEN`).
     """
 
     noisy = False

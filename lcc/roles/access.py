@@ -11,7 +11,6 @@ import re
 import attrs
 
 from lcc.numbers import parse_number
-from lcc.roles.cu.query import Query
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.content_users import get_content_user
 from lcc.storage.providers.passwords import DUMMY_HASH, verify_password
@@ -42,10 +41,6 @@ class Access:
     def sees(self, pid: int) -> bool:
         """Whether this provider's URLs are among it."""
         return self.providers is None or pid in self.providers
-
-    def scoped(self, query: Query) -> Query:
-        """The question, about what may be seen."""
-        return attrs.evolve(query, selection=query.selection.within(self.providers))
 
 
 EVERYTHING = Access("everybody")

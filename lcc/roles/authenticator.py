@@ -8,15 +8,16 @@ were right lately are let through, so that nobody is kept out by a neighbour beh
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from hashlib import sha256
+from typing import Any, Protocol
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from lcc.config import CuConfig
 from lcc.domain.throttle import Windows
-from lcc.roles.cu.access import Access, AccessDenied, access_without_token, check_access
-from lcc.roles.cu.answers import Reads
+from lcc.roles.access import Access, AccessDenied, access_without_token, check_access
 
 _log = Logger()
 
@@ -34,13 +35,29 @@ class Throttled(AccessDenied):
         self.seconds = max(1, int(seconds + 1))
 
 
+class TokenLimits(Protocol):
+    """Settings of tokens (:class:`lcc.config.CuConfig`)."""
+
+    @property
+    def failed_tokens(self) -> int: ...
+    @property
+    def token_window(self) -> float: ...
+
+
+class Selects(Protocol):
+    """What reads the database."""
+
+    def select(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        """Run ``function(txn, *args)``, which runs one SELECT, in a reading thread."""
+
+
 class Authenticator:
     """Checks tokens.
 
-    :param without_token: what those who have no token may see (:data:`lcc.roles.cu.access.WITHOUT_TOKEN`).
+    :param without_token: what those who have no token may see (:data:`lcc.roles.access.WITHOUT_TOKEN`).
     """
 
-    def __init__(self, database: Reads, without_token: str, settings: CuConfig, clock: IReactorTime) -> None:
+    def __init__(self, database: Selects, without_token: str, settings: TokenLimits, clock: IReactorTime) -> None:
         self._database = database
         self._without_token = without_token
         self._most = settings.failed_tokens

@@ -1,4 +1,4 @@
-"""Links of pages, found in processes with limits.
+"""Links and texts of pages, found in processes with limits.
 
 What it owns
     Some workers (:mod:`lcc.spider.worker`), and the pages that wait for one.
@@ -52,15 +52,21 @@ Spawn = Callable[[ProcessProtocol], Any]
 
 
 def spawn_by(
-    reactor: Any, limits: ExtractionLimits, extractors: Sequence[str] = (), robot: str = AGENT.lower()
+    reactor: Any,
+    limits: ExtractionLimits,
+    extractors: Sequence[str] = (),
+    robot: str = AGENT.lower(),
+    module: str = "lcc.spider.worker",
 ) -> Spawn:
     """Starts real processes.
 
     :param extractors, robot: as :class:`lcc.spider.worker.Worker`.
+    :param module: the worker's.
     """
     settings = {"limits": list(limits), "extractors": list(extractors), "robot": robot}
-    command, environment = python_process("lcc.spider.worker", json.dumps(settings))
+    command, environment = python_process(module, json.dumps(settings))
     environment["PATH"] = os.environ.get("PATH", os.defpath)  # of pdfinfo
+    environment["OPENBLAS_NUM_THREADS"] = "1"  # each thread takes address space, of which there is a limit
 
     def spawn(protocol: ProcessProtocol) -> Any:
         return reactor.spawnProcess(protocol, command[0], command, environment, "/")
@@ -103,12 +109,16 @@ class ExtractionPool:
     :param spawn: starts a worker (:func:`spawn_by`).
     :param limits: of a page; the worker has its own copy of them.
     :param workers: how many there are.
+    :param section: of the configuration, where their limits are.
     :ivar pages: whose links were found.
     :ivar set_aside: pages whose links cannot be found, because they ended their worker.
     :ivar deaths: of workers that were not told to end.
     """
 
-    def __init__(self, clock: Any, spawn: Spawn, limits: ExtractionLimits, workers: int) -> None:
+    def __init__(
+        self, clock: Any, spawn: Spawn, limits: ExtractionLimits, workers: int, section: str = "spider"
+    ) -> None:
+        self.section = section
         self._clock = clock
         self._spawn = spawn
         self._limits = limits
@@ -177,7 +187,7 @@ class ExtractionPool:
             return
         self.set_aside += 1
         _log.warn(
-            "Cannot extract links of {url} (change {change}): {reason}; the page is set aside",
+            "Cannot read {url} (change {change}): {reason}; the page is set aside",
             url=entry.page.url,
             change=entry.page.row.change,
             reason=reason,
@@ -361,8 +371,9 @@ class _Slot:
         if self._failures == 2:
             _log.error(
                 "Extraction workers end without an answer: {why}.  Pages wait.  Next: see the workers' own lines "
-                "above; raise [spider] worker_memory_bytes if they speak of memory",
+                "above; raise [{section}] worker_memory_bytes if they speak of memory",
                 why=why,
+                section=self._pool.section,
             )
         else:
             _log.warn("An extraction worker ended: {why}; starting another in {delay:g} s", why=why, delay=delay)
