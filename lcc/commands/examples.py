@@ -137,6 +137,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lcc-admin spider resume": (("lcc-admin spider resume docs", "go on"),),
     "lcc-admin spider run": (("lcc-admin spider run docs", "go on, and show how far it is"),),
     "lcc-admin spider remove": (("lcc-admin spider remove rest", "cached pages stay"),),
+    "lcc-admin search": (("lcc-admin search rebuild", "if it finds what it should not, or the reverse"),),
+    "lcc-admin search rebuild": (("lcc-admin search rebuild", "throw the index away, and build it anew"),),
     "lcc-admin push": (("lcc-admin push list", "sites that push what has changed"),),
     "lcc-admin push list": (("lcc-admin push list --state approval", "those that wait for your word"),),
     "lcc-admin push hubs": (("lcc-admin push hubs --state dropped", "hubs that do not push"),),

@@ -34,6 +34,7 @@ from lcc.config.mysql_url import mysql_password
 from lcc.config.push import PushConfig
 from lcc.config.robots import BotConfig, BotmConfig
 from lcc.config.root import DEFAULT_MIMETYPES, ROLES, Config
+from lcc.config.search import SearchConfig
 from lcc.config.setting import MANHOLE, METRICS, setting
 from lcc.config.spider import SpiderConfig
 from lcc.config.tasks import SchedulerConfig
@@ -63,6 +64,7 @@ __all__ = [
     "QmConfig",
     "RsConfig",
     "SchedulerConfig",
+    "SearchConfig",
     "SpiderConfig",
     "TlsConfig",
     "UnsConfig",

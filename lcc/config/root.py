@@ -14,13 +14,14 @@ from lcc.config.manager import ManagerConfig
 from lcc.config.monitor import WebConfig
 from lcc.config.push import PushConfig
 from lcc.config.robots import BotConfig, BotmConfig
+from lcc.config.search import SearchConfig
 from lcc.config.setting import setting
 from lcc.config.spider import SpiderConfig
 from lcc.config.tasks import SchedulerConfig
 from lcc.config.telemetry import LogConfig, MetricsConfig
 from lcc.config.watched import WatchedConfig
 
-ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web", "scheduler", "manager", "spider", "push", "fe_uns")
+ROLES = ("uns", "qm", "botm", "bot", "cu", "rs", "web", "scheduler", "manager", "spider", "push", "search", "fe_uns")
 """Sections of roles; each has the settings ``metrics`` and ``manhole``."""
 
 DEFAULT_MIMETYPES = (
@@ -61,6 +62,7 @@ class Config:
     push: PushConfig = attrs.field(factory=PushConfig)
     fe: FeConfig = attrs.field(factory=FeConfig)
     fe_uns: FeUnsConfig = attrs.field(factory=FeUnsConfig)
+    search: SearchConfig = attrs.field(factory=SearchConfig)
     mail: MailConfig = attrs.field(factory=MailConfig)
     tls: TlsConfig = attrs.field(factory=TlsConfig)
     manhole: ManholeConfig = attrs.field(factory=ManholeConfig)

@@ -49,6 +49,7 @@ class ProcessHealth:
     :ivar silent: why it does not answer; empty: it does.
     :ivar since: since when it is not well, seconds since 1970; None: it is.
     :ivar bad: failed polls in a row.
+    :ivar notes: how its roles are, in their words.
     """
 
     address: str
@@ -58,6 +59,7 @@ class ProcessHealth:
     faults: tuple[Fault, ...] = ()
     since: float | None = None
     bad: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

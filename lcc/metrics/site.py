@@ -80,7 +80,7 @@ class MetricsPort(Resource):
             roles[name] = {
                 "ok": all(each.holds for each in asked),
                 "conditions": [
-                    {"name": each.name, "ok": True}
+                    {"name": each.name, "ok": True, **({"note": each.note} if each.note else {})}
                     if each.holds
                     else {"name": each.name, "ok": False, "fault": each.fault, "remedy": each.remedy}
                     for each in asked

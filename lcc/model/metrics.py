@@ -122,12 +122,14 @@ class Condition:
     :ivar fault: what is wrong, for display; empty: it holds.
     :ivar remedy: what to do if it does not.
     :ivar alive: without it the process is broken, and a new one is better; else it waits for something outside.
+    :ivar note: how it is while it holds, for display; empty: there is nothing to say.
     """
 
     name: str
     fault: str
     remedy: str
     alive: bool = False
+    note: str = ""
 
     @property
     def holds(self) -> bool:

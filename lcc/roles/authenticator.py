@@ -81,7 +81,7 @@ class Authenticator:
         if party and seen not in self._right and self._wrong.count(key, now) >= self._most:
             raise Throttled(self._wrong.seconds_left(key, now))
         try:
-            access = await self._database.select(check_access, token, self._without_token)
+            access: Access = await self._database.select(check_access, token, self._without_token)
         except AccessDenied:
             self._right.pop(seen, None)
             self._wrong.add(key, self._clock.seconds())

@@ -11,7 +11,7 @@ import attrs
 from twisted.application.service import MultiService
 
 from lcc.config import Config
-from lcc.services import bot, botm, cu, manager, push, qm, rs, scheduler, spider, uns, web
+from lcc.services import bot, botm, cu, manager, push, qm, rs, scheduler, search, spider, uns, web
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
@@ -40,7 +40,12 @@ def _build(config: Config, environment: Environment) -> tuple[MultiService, list
     everything = MultiService()
     HomeService(config.home, environment.disk).setServiceParent(everything)
     usual = (qm, botm, bot, cu, uns, scheduler, manager, spider)
-    asked_for = ((rs, config.rs.listen), (web, config.web.listen), (push, config.push.listen))
+    asked_for = (
+        (rs, config.rs.listen),
+        (web, config.web.listen),
+        (push, config.push.listen),
+        (search, config.search.listen),
+    )
     chosen = (*usual, *(role for role, listen in asked_for if listen))
     roles = [role.build(config, environment) for role in chosen]
     for services in roles:

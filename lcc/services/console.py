@@ -121,3 +121,8 @@ def fe_uns() -> None:
 def fe_rs() -> None:
     """The front end's registration server."""
     run("lcc-fe-rs", sys.argv[1:])
+
+
+def search() -> None:
+    """The search server."""
+    run("lcc-search", sys.argv[1:])

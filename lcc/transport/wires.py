@@ -88,6 +88,7 @@ WIRES: dict[str, Wire] = {
         _link("spider.connect", "uns"),
         _port("push.listen"),
         _port("fe_uns.listen"),
+        _port("search.listen"),
         _link("push.connect", "uns"),
         _link("push.connect_gateway", "uns"),
         *(_metrics(f"{role}.metrics") for role in ROLES),

@@ -43,7 +43,7 @@ EXPORTS = frozenset(export.commands)
 GROUPS = {
     "lcc-admin": {
         *("provider", "user", "certificates", "register", "web-user"),
-        *("task", "job", "resource", "feed", "sitemap", "resync", "spider", "push", "fe"),
+        *("task", "job", "resource", "feed", "sitemap", "resync", "spider", "push", "fe", "search"),
     }
 }
 """Tools whose first argument is a command, and which of these are groups of commands."""

@@ -19,6 +19,7 @@ ROOMS = (
     "client",
     "insight",
     "roles",
+    "search",
     "provider",
     "export",
     "console",

@@ -247,6 +247,10 @@ async def test_processes_are_asked(open_watch: Callable[..., Watch]) -> None:
     browser = await watch.visitor()
     assert (await look()) == ProcessHealth(address, ("cu",), True)
     assert "cu ready" in " ".join((await browser.get("/machines")).text("machines").split())
+    note = {"name": "index", "ok": True, "note": "7 pages <b>"}
+    metrics.body = json.dumps({"roles": {"search": {"ok": True, "conditions": [note]}}})
+    assert (await look()).notes == ("search: 7 pages <b>",)
+    assert "ready; search: 7 pages <b>" in " ".join((await browser.get("/machines")).text("machines").split())
     condition = {"name": "database", "ok": False, "fault": "<i>no answer", "remedy": "see there"}
     metrics.status = 503
     metrics.body = json.dumps({"roles": {"cu": {"ok": False, "conditions": [condition]}}})

@@ -24,6 +24,7 @@ ROLES = {
     "lcc-scheduler": "scheduler",
     "lcc-spider": "spider",
     "lcc-push": "push",
+    "lcc-search": "search",
     "lcc-rs": "rs",
     "lcc-manager": "manager",
     "lcc-fe-uns": "fe_uns",

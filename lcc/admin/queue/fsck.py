@@ -9,8 +9,10 @@ It is exact, also beside a working LCC, by the order in which things are looked 
   From the moment that the BOT-M has forgotten it, nobody can ever name it again.
 * *A leftover* was among the attempts; then the BOT-M said that it is none of its own; and it is still there.
 
+* *The index of the search server*, if there is one on this machine: :mod:`lcc.admin.search.comparison`.
+
 Only orphans and leftovers are removed here, because they are nobody's.  Rows are the queue manager's: it is given an
-order, and fetches again.
+order, and fetches again; the search server builds its index anew.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,8 @@ from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.processes.botm_status import BotmStatus, NotAsked, ask_botm
 from lcc.admin.queue.repair import warn_if_not_running
+from lcc.admin.search.comparison import INDEX_FAULTS, compare_index, index_folder
+from lcc.admin.search.index import order_rebuild
 from lcc.commands.errors import Failed
 from lcc.commands.progress import is_watched, progress
 from lcc.config import Config
@@ -65,8 +70,9 @@ class Finding:
 
     :ivar kind: ``missing``, ``length``, ``hash``, ``unreadable`` (what is wrong with a row's file), ``orphan``,
         ``leftover`` (of an attempt), ``beyond`` (its id was never given out: the folder's counter has gone back),
-        ``undecided`` (the BOT-M could not be asked), ``stray`` (does not belong in the folder).
-    :ivar path: relative to the content folder.
+        ``undecided`` (the BOT-M could not be asked), ``stray`` (does not belong in the folder); those of
+        :data:`lcc.admin.search.comparison.INDEX_FAULTS`.
+    :ivar path: relative to the content folder; of the index the key, or what is wrong.
     """
 
     kind: str
@@ -218,7 +224,7 @@ class Check:
 def fsck_command(
     admin: Admin, repair: bool, quick: bool, machine: int | None, rate: int | None, as_json: bool
 ) -> None:
-    """Compare the content folder with the database.
+    """Compare the content folder, and the index of the search, with the database.
 
     The LCC may be running.  Exit code 1: problems were found that are neither repaired nor ordered to be.  With
     --json, print one object per finding, then one with the summary.
@@ -247,7 +253,7 @@ def fsck_command(
         check = Check(folder, number, database, lambda: ask_botm(config), pace, quick)
         damaged: list[int] = []
         try:
-            for finding in _watched(check):
+            for finding in chain(_watched(check), _of_index(config, database)):
                 counts[finding.kind] = counts.get(finding.kind, 0) + 1
                 done = ""
                 if repair and finding.kind in REMOVABLE:
@@ -255,6 +261,9 @@ def fsck_command(
                     left += done != REMOVED
                 elif repair and finding.kind in ROW_FAULTS and finding.file is not None:
                     damaged.append(finding.file)
+                    done = "ordered"
+                elif repair and finding.kind in INDEX_FAULTS:
+                    order_rebuild(config)
                     done = "ordered"
                 elif finding.kind != "stray":
                     left += 1
@@ -278,6 +287,14 @@ def _watched(check: Check) -> Iterator[Finding]:
     total = check.database.interact(count_rows, check.machine) if is_watched() else None
     with progress("checking", total) as check.looked:
         yield from check.run()
+
+
+def _of_index(config: Config, database: BlockingDatabase) -> Iterator[Finding]:
+    """What the index of the search server has otherwise than the cache."""
+    folder = index_folder(config)
+    if folder is not None:
+        for fault in compare_index(config, folder, database):
+            yield Finding(fault.kind, fault.text or fault.key, None, fault.pid, fault.curl)
 
 
 def _check_owner(config: Config, machine: int, repair: bool) -> None:
@@ -333,7 +350,8 @@ def _record(finding: Finding, machine: int, done: str) -> dict[str, Any]:
 
 def _summary(check: Check, counts: dict[str, int], repair: bool, as_json: bool) -> None:
     if as_json:
-        found = {kind: counts.get(kind, 0) for kind in (*ROW_FAULTS, *REMOVABLE, *REPORTED, "stray")}
+        kinds = (*ROW_FAULTS, *REMOVABLE, *REPORTED, "stray", *INDEX_FAULTS)
+        found = {kind: counts.get(kind, 0) for kind in kinds}
         summary = {"files": check.files, "rows": check.rows, "found": found, "trouble": check.trouble}
         click.echo(json.dumps({"summary": summary}))
         return
@@ -345,3 +363,5 @@ def _summary(check: Check, counts: dict[str, int], repair: bool, as_json: bool) 
         click.echo("beyond: the folder's counter has gone back (restored from a backup?); see doc/operating.md")
     if not repair and any(counts.get(kind) for kind in (*ROW_FAULTS, *REMOVABLE)):
         click.echo("--repair removes orphans and leftovers, and has lost content fetched again")
+    if not repair and any(counts.get(kind) for kind in INDEX_FAULTS):
+        click.echo("--repair has the index of the search built anew (lcc-admin search rebuild)")

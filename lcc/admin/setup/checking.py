@@ -13,7 +13,7 @@ from twisted.internet.endpoints import clientFromString, serverFromString
 
 from lcc.admin.context import SEE_CHECK, Admin, pass_admin
 from lcc.admin.processes.console import ALL, configured
-from lcc.admin.setup.role_checks import sockets_not_there, spider_lacks, workers_not_run
+from lcc.admin.setup.role_checks import search_lacks, sockets_not_there, spider_lacks, workers_not_run
 from lcc.admin.values import scheme_fault
 from lcc.commands.errors import Failed
 from lcc.config import Config, examine_config, read_config, unix_socket_path
@@ -74,6 +74,7 @@ def check_command(admin: Admin) -> None:
         *sockets_not_there(config),
         *workers_not_run(config),
         *spider_lacks(config),
+        *search_lacks(config),
         *_text(),
     ):
         click.echo(note)

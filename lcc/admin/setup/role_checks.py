@@ -1,5 +1,5 @@
 """What roles would lack that run here: sockets that nobody listens on, workers that the manager does not run, what
-the spider needs.
+spider and search need.
 
 Notes rather than faults: a configuration may be of some of the roles only.
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import pwd
 import re
+import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 from lcc.config import Config, unix_socket_path
+from lcc.search.texts import PDF_PROGRAM
 from lcc.spider.stores.warc import missing_packages
 from lcc.transport.wires import WIRES, wire_of
 from lcc.workers.executables import all_executables, barred_at, hint
@@ -19,6 +22,7 @@ _READERS = {
     "cu.content": "botm.content_listen",
     "manager.content": "botm.content_listen",
     "spider.cache": "cu.listen",
+    "search.cache": "cu.listen",
 }
 """Where a role reads over HTTP -> the port that it reads from."""
 
@@ -105,3 +109,15 @@ def spider_lacks(config: Config) -> Iterator[str]:
             f"spider.stores: the store warc needs {' and '.join(missing)}, not installed here: it keeps nothing"
             " (pip install 'lcc[warc]')"
         )
+
+
+def search_lacks(config: Config) -> Iterator[str]:
+    """What the search server needs."""
+    if not config.search.listen:
+        return
+    if find_spec("tantivy") is None:
+        yield "search.listen: tantivy is not installed, and lcc-search does not start: pip install 'lcc[search]'"
+    if find_spec("py3langid") is None:
+        yield "search.listen: py3langid is not installed: languages are what pages say (pip install 'lcc[search]')"
+    if shutil.which(PDF_PROGRAM) is None:
+        yield f"search.listen: {PDF_PROGRAM} is not installed: PDF documents have no text (install poppler-utils)"

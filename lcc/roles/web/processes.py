@@ -59,12 +59,12 @@ class Processes:
         before = self._health[address]
         try:
             answer = await self._http.get(address, "/readyz")
-            roles, faults = _read(answer.status, await answer.read(ANSWER_BYTES_MAX))
+            roles, faults, notes = _read(answer.status, await answer.read(ANSWER_BYTES_MAX))
         except HttpFailed as error:
             why = str(error).removeprefix(f"{address}: ").rstrip(".")
-            standing = attrs.evolve(before, well=False, silent=why[:TEXT_CHARS], faults=())
+            standing = attrs.evolve(before, well=False, silent=why[:TEXT_CHARS], faults=(), notes=())
         else:
-            standing = attrs.evolve(before, well=not faults, silent="", roles=roles, faults=faults)
+            standing = attrs.evolve(before, well=not faults, silent="", roles=roles, faults=faults, notes=notes)
         if standing.well:
             self._health[address] = attrs.evolve(standing, since=None, bad=0)
         else:
@@ -79,8 +79,8 @@ class Processes:
             _log.failure("Cannot probe {address}", failure=failure, address=address)
 
 
-def _read(status: int, body: bytes) -> tuple[tuple[str, ...], tuple[Fault, ...]]:
-    """What an answer says.
+def _read(status: int, body: bytes) -> tuple[tuple[str, ...], tuple[Fault, ...], tuple[str, ...]]:
+    """What an answer says: roles, what is wrong, how they are.
 
     :raises HttpFailed: it is none of a metrics port.
     """
@@ -93,8 +93,14 @@ def _read(status: int, body: bytes) -> tuple[tuple[str, ...], tuple[Fault, ...]]
             for each in role["conditions"]
             if not each["ok"]
         ]
+        notes = [
+            f"{name}: {str(each['note'])[:TEXT_CHARS]}"
+            for name, role in roles.items()
+            for each in role["conditions"]
+            if each.get("note")
+        ]
         if bool(faults) is (status == 200) or status not in (200, 503):
             raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise HttpFailed(f"invalid response to /readyz (status {status})") from None
-    return tuple(roles)[:FAULTS_MAX], tuple(faults[:FAULTS_MAX])
+    return tuple(roles)[:FAULTS_MAX], tuple(faults[:FAULTS_MAX]), tuple(notes[:FAULTS_MAX])

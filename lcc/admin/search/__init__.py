@@ -1,0 +1,1 @@
+"""``lcc-admin search``: the index of the search server."""

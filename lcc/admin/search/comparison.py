@@ -1,0 +1,132 @@
+"""What ``lcc-admin fsck`` looks at in the index of the search server: does it have the pages of the cache?
+
+It is exact, also beside a working LCC: the index is looked at as it was committed last, and says up to which change
+it goes; what differs is nothing, if its row has changed behind that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lcc.config import Config
+from lcc.model import CachedUrl
+from lcc.roles.access import check_access
+from lcc.roles.cu.tokens import TokenError, parse_token
+from lcc.search.interfaces import INDEX
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.views.selected import Selection, page_by_key, url
+
+UNINDEXED, OUTDATED, SURPLUS, DAMAGED = "unindexed", "outdated", "surplus", "index"
+INDEX_FAULTS = (UNINDEXED, OUTDATED, SURPLUS, DAMAGED)
+"""A page of the cache that the index does not have, or not as it is; one that the cache does not have; the index
+cannot be read."""
+_PREFIX_DIGITS = 2
+_DIGITS = "0123456789abcdef"
+_CACHED = "cached"
+
+
+class IndexFault(NamedTuple):
+    """A page that is not in the index as in the cache.
+
+    :ivar kind: one of :data:`INDEX_FAULTS`.
+    :ivar text: for :data:`DAMAGED`, why.
+    """
+
+    kind: str
+    key: str = ""
+    pid: int | None = None
+    curl: str = ""
+    text: str = ""
+
+
+def index_folder(config: Config) -> Path | None:
+    """Where the index of the search server of this machine is; None: there is none."""
+    folder = config.under_home(config.search.folder) / INDEX
+    return folder if config.search.listen and (folder / "meta.json").is_file() else None
+
+
+def compare_index(config: Config, folder: Path, database: BlockingDatabase) -> Iterator[IndexFault]:
+    """What the index does not have as the cache does, in the order of keys."""
+    # Late: they need the extra.
+    from lcc.search.checksums import damage
+    from lcc.search.index import TextIndex
+    from lcc.search.interfaces import IndexDamaged
+
+    fault = damage(folder)
+    try:
+        index = TextIndex(folder)
+        upto = parse_token(index.state.token).number if index.state.complete else 0
+    except (IndexDamaged, TokenError) as error:
+        fault = fault or str(error)
+    if fault:
+        yield IndexFault(DAMAGED, text=fault)
+        return
+    rows = _readable(database, _selection(config, database))
+    row = next(rows, None)
+    for prefix in _prefixes(_PREFIX_DIGITS):
+        for key, change in index.versions(prefix):
+            while row is not None and row.key.hex() < key:
+                yield from _differs(database, row.key, None, upto)
+                row = next(rows, None)
+            if row is not None and row.key.hex() == key:
+                if row.change != change:
+                    yield from _differs(database, row.key, change, upto)
+                row = next(rows, None)
+            else:
+                yield from _differs(database, bytes.fromhex(key), change, upto)
+    while row is not None:
+        yield from _differs(database, row.key, None, upto)
+        row = next(rows, None)
+
+
+def _prefixes(digits: int) -> Iterator[str]:
+    if not digits:
+        yield ""
+        return
+    for prefix in _prefixes(digits - 1):
+        for digit in _DIGITS:
+            yield prefix + digit
+
+
+def _selection(config: Config, database: BlockingDatabase) -> Selection:
+    """What the search server may read."""
+    name = config.search.token_file
+    if not name:
+        return Selection()
+    token = config.under_home(name).read_text(encoding="ascii").partition("\n")[0].strip()
+    return Selection(database.interact(check_access, token, "nothing").providers)
+
+
+def _readable(database: BlockingDatabase, selection: Selection) -> Iterator[CachedUrl]:
+    """The cached rows that belong into an index."""
+    from lcc.search.texts import TYPES
+
+    after: bytes | None = b""
+    while after is not None:
+        page = database.interact(page_by_key, selection, after)
+        after = page.after
+        for row in page.rows:
+            if row.mimetype in TYPES:
+                yield row
+
+
+def _differs(database: BlockingDatabase, key: bytes, change: int | None, upto: int) -> Iterator[IndexFault]:
+    """The fault of a page that differs, unless its row has changed since.
+
+    :param change: that the index has; None: it does not have the page.
+    """
+    from lcc.search.texts import TYPES
+
+    row: Any = database.interact(url, key)
+    if row is None:
+        yield IndexFault(SURPLUS, key.hex())
+        return
+    if row.change > upto or row.change == change:
+        return
+    if row.state != _CACHED or row.mimetype not in TYPES:
+        if change is not None:
+            yield IndexFault(SURPLUS, key.hex(), row.pid, row.curl)
+        return
+    yield IndexFault(UNINDEXED if change is None else OUTDATED, key.hex(), row.pid, row.curl)

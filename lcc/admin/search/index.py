@@ -1,0 +1,44 @@
+"""``lcc-admin search``: the index of the search server of this machine."""
+
+from __future__ import annotations
+
+import click
+
+from lcc.admin.context import Admin, pass_admin
+from lcc.commands.errors import Failed
+from lcc.config import Config
+from lcc.search.interfaces import REBUILD
+
+
+def order_rebuild(config: Config) -> None:
+    """Have the search server of this machine build its index anew, now or when it is started.
+
+    :raises Failed: its folder cannot be written.
+    """
+    folder = config.under_home(config.search.folder)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / REBUILD).touch(mode=0o600)
+    except OSError as error:
+        raise Failed(
+            f"cannot write {folder}: {error.strerror}", "run this as the user of lcc-search, on its machine"
+        ) from None
+
+
+@click.group("search")
+def search_group() -> None:
+    """The index of the search server of this machine (doc/search.md)."""
+
+
+@search_group.command("rebuild")
+@pass_admin
+def rebuild_command(admin: Admin) -> None:
+    """Have the index thrown away and built anew.
+
+    Until that is done, searches find only what is in it already.
+    """
+    order_rebuild(admin.config)
+    if admin.config.search.listen:
+        click.echo("ordered: lcc-search builds its index anew, within seconds if it runs")
+    else:
+        click.echo("ordered, but [search] listen is not set here: no search server uses it")

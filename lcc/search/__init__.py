@@ -1,0 +1,1 @@
+"""What search needs besides its role: queries, the text of pages, the index."""

@@ -1,0 +1,429 @@
+"""An index of pages on the disk, by tantivy (the extra ``lcc[search]``).  What is here blocks: call it in threads.
+
+Each page is one document.  Besides these there is a document that holds the state of the index, such as the change
+token: it is replaced in the commit that brings the pages up to the token, so that a crash loses both or neither.
+Documents that no search may find (the state, pages that ask not to be indexed) have none of the fields that queries
+look at; every query has a clause that looks at one of these.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import attrs
+import tantivy
+from tantivy import FieldType, Occur
+from tantivy import Query as Lookup
+
+from lcc.numbers import INT64_MAX, parse_number
+from lcc.search.checksums import index_files
+from lcc.search.interfaces import BadPlace, IndexDamaged
+from lcc.search.schema import TEXTS, hosts_above, index_schema, word_analyzer
+from lcc.search.suggestions import nearest
+from lcc.search.values import (
+    Clause,
+    Facet,
+    Hit,
+    IndexChange,
+    IndexedPage,
+    Kind,
+    Order,
+    Query,
+    RemovedPage,
+    Results,
+    Scopes,
+    Snippet,
+)
+
+FORMAT = 1
+"""Of the documents: an index of another one is built anew."""
+HITS_MAX = 1000
+"""Nobody reads on behind as many."""
+FACETS = 10
+SNIPPET_CHARS = 240
+SUGGEST_UP_TO = 3
+"""Whoever finds more has not misspelt anything."""
+_SAMPLE = 20
+_SAMPLE_CHARS = 20_000
+_SUGGESTED_WORDS_MAX = 8
+_STATE = "!state"
+
+
+@attrs.frozen
+class IndexState:
+    """What an index says of itself.
+
+    :ivar token: of ``lcc-cu``: up to where the changes are in it; empty: none yet.
+    :ivar generation: of the documents: those of an earlier one go when all pages were read again.
+    :ivar complete: all pages of the cache were read once.
+    """
+
+    token: str = ""
+    generation: int = 1
+    complete: bool = False
+
+
+class Counts(NamedTuple):
+    """Documents of each kind.
+
+    :ivar pages: that can be found; ``unread`` of them have no text, because it could not be read.
+    :ivar missing: whose content the cache could not give.
+    """
+
+    pages: int = 0
+    unread: int = 0
+    hidden: int = 0
+    missing: int = 0
+
+
+class TextIndex:
+    """An index.  One process at a time writes it; any number may read it meanwhile.
+
+    :param folder: where it is; it is made if it does not exist.
+    :param memory_bytes: held by what is not committed yet, about.
+    :raises IndexDamaged: it cannot be read.
+    :raises OSError: neither can its folder.
+    """
+
+    def __init__(self, folder: Path, memory_bytes: int = 64 << 20) -> None:
+        self.folder = folder
+        self.state = IndexState()
+        self.counts = Counts()
+        self.size_bytes = 0
+        self._memory_bytes = memory_bytes
+        self._analyzer = word_analyzer()
+        self._writer: Any = None
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._schema = index_schema()
+        with _reading(folder):
+            self._index = tantivy.Index(self._schema, str(folder))
+            self._index.register_tokenizer("words", self._analyzer)
+            self._index.config_reader("manual")
+            self._look()
+
+    def close(self) -> None:
+        """Let others write it; what was not committed is lost."""
+        self._writer = None
+
+    # Writing.
+
+    def add(self, changes: Sequence[IndexChange]) -> None:
+        """Take changes, the last one of a page last; they are in effect after :meth:`commit`.
+
+        :raises OSError: they cannot be written; all that was not committed is lost.
+        """
+        with self._written() as writer:
+            for change in changes:
+                writer.delete_documents_by_term("key", change.key)
+                if not isinstance(change, RemovedPage):
+                    writer.add_document(self._document(change))
+
+    def commit(self, state: IndexState) -> None:
+        """Put all that was added into effect, durably.
+
+        :param state: from now on; if its generation is ``complete``, documents of earlier ones go.
+        :raises OSError: it cannot be written; all that was not committed is lost.
+        """
+        with self._written() as writer:
+            if state.complete and not self.state.complete and state.generation > 1:
+                old = Lookup.range_query(
+                    self._schema, "generation", FieldType.Unsigned, upper_bound=state.generation, include_upper=False
+                )
+                writer.delete_documents_by_query(old)
+            document = tantivy.Document()
+            document.add_text("key", _STATE)
+            document.add_text("kind", "state")
+            document.add_unsigned("generation", state.generation)
+            document.add_bytes("record", json.dumps({"format": FORMAT, **attrs.asdict(state)}).encode())
+            writer.delete_documents_by_term("key", _STATE)
+            writer.add_document(document)
+            writer.commit()
+        with _reading(self.folder):
+            self._look()
+
+    @contextmanager
+    def _written(self) -> Iterator[Any]:
+        """What writes; if it fails, what it had not committed is lost."""
+        try:
+            if self._writer is None:
+                self._writer = self._index.writer(self._memory_bytes, 1)
+            yield self._writer
+        except BaseException as error:
+            self.close()
+            if is_tantivys(error):
+                raise OSError(f"cannot write the index in {self.folder}: {error}") from error
+            raise
+
+    def _document(self, page: IndexedPage) -> Any:
+        document = tantivy.Document()
+        document.add_text("key", page.key)
+        document.add_text("version", f"{page.key}:{page.change}")
+        document.add_unsigned("generation", self.state.generation)
+        record: dict[str, Any] = {"key": page.key, "url": page.url}
+        if page.hidden or page.missing:
+            document.add_text("kind", "missing" if page.missing else "hidden")
+            document.add_bytes("record", json.dumps(record).encode())
+            return document
+        document.add_text("kind", "page")
+        if page.fault:
+            document.add_text("kind", "unread")
+        for name in hosts_above(page.site):
+            document.add_text("within", name)
+        document.add_text("site", page.site)
+        document.add_text("type", page.type)
+        document.add_text("language", page.language)
+        for name, value in (("title", page.title), ("headings", page.headings), ("text", page.text)):
+            if value:
+                document.add_text(name, value)
+        document.add_unsigned("provider", page.provider)
+        document.add_unsigned("date", max(0, page.date))
+        record |= {
+            "title": page.title,
+            "date": page.date,
+            "type": page.type,
+            "site": page.site,
+            "language": page.language,
+            "provider": page.provider,
+            "browsable": page.browsable,
+        }
+        document.add_bytes("record", json.dumps(record, separators=(",", ":")).encode())
+        return document
+
+    # Reading.
+
+    def _look(self) -> None:
+        """See what was committed."""
+        self._index.reload()
+        searcher = self._index.searcher()
+        found = searcher.search(self._term("kind", "state"), 1).hits
+        if found:
+            values = json.loads(searcher.doc(found[0][1]).get_first("record"))
+            if values.pop("format") != FORMAT:
+                raise ValueError("it is of another version")
+            self.state = IndexState(**values)
+        elif searcher.num_docs:
+            raise ValueError("it does not say how far it goes")
+        self.counts = Counts(*(searcher.search(self._term("kind", kind), 1).count for kind in _KINDS))
+        self.size_bytes = sum(entry.stat().st_size for entry in index_files(self.folder))
+
+    def reload(self) -> None:
+        """See what another process has committed.
+
+        :raises IndexDamaged: it cannot be read.
+        """
+        with _reading(self.folder):
+            self._look()
+
+    def search(self, query: Query, scopes: Scopes, limit: int, after: str = "") -> Results:
+        """As :meth:`lcc.search.interfaces.ISearchIndex.search`.
+
+        :raises BadPlace: ``after`` is none.
+        :raises IndexDamaged: the index cannot be read.
+        """
+        try:
+            offset = parse_number(after, HITS_MAX) if after else 0
+        except ValueError:
+            raise BadPlace(f"after: {after[:40]!r} is not what a search gave as next") from None
+        limit = max(0, min(limit, HITS_MAX - offset))
+        with _reading(self.folder):
+            return self._search(query, scopes, limit, offset)
+
+    def _search(self, query: Query, scopes: Scopes, limit: int, offset: int) -> Results:
+        searcher = self._index.searcher()
+        lookup = self._lookup(query.clauses, scopes)
+        by_date = query.order is Order.DATE
+        found = searcher.search(
+            lookup, max(limit, 1), offset=offset, **({"order_by_field": "date"} if by_date else {})
+        )
+        total = found.count
+        # What is said of "not" is nothing to mark.
+        words = [each for each in query.clauses if not each.negated and each.kind in (Kind.WORD, Kind.PHRASE)]
+        marks = Lookup.boolean_query([(Occur.Should, self._text(each, ("text",))) for each in words])
+        snippets = tantivy.SnippetGenerator.create(searcher, marks, self._schema, "text")
+        snippets.set_max_num_chars(SNIPPET_CHARS)
+        hits = []
+        for score, address in found.hits[:limit]:
+            document = searcher.doc(address)
+            hits.append(_hit(document, snippets, 0.0 if by_date else score))
+        end = offset + len(hits)
+        sites: tuple[Facet, ...] = ()
+        types: tuple[Facet, ...] = ()
+        suggestion = ""
+        if not offset:
+            if total:
+                sites, types = self._facets(searcher, lookup)
+            if total <= SUGGEST_UP_TO:
+                suggestion = self._suggestion(searcher, query, scopes, total)
+        return Results(
+            tuple(hits), total, sites, types, suggestion, str(end) if hits and end < min(total, HITS_MAX) else ""
+        )
+
+    def _facets(self, searcher: Any, lookup: Any) -> tuple[tuple[Facet, ...], tuple[Facet, ...]]:
+        asked = {name: {"terms": {"field": name, "size": FACETS}} for name in ("site", "type")}
+        found = searcher.aggregate(lookup, asked)
+        sites, types = (
+            tuple(Facet(each["key"], each["doc_count"]) for each in found[name]["buckets"])
+            for name in ("site", "type")
+        )
+        return sites, types
+
+    def versions(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Key and change of each page whose key begins so, sorted."""
+        found = self._index.searcher().terms_with_prefix("version", prefix, filter_query=Lookup.all_query())
+        for version, _ in found:
+            key, _, change = version.partition(":")
+            yield key, parse_number(change, INT64_MAX)
+
+    def missing(self, limit: int) -> list[str]:
+        """Keys of pages whose content the cache could not give."""
+        searcher = self._index.searcher()
+        found = searcher.search(self._term("kind", "missing"), limit).hits
+        return [json.loads(searcher.doc(address).get_first("record"))["key"] for _, address in found]
+
+    # What is looked for.
+
+    def _term(self, field: str, value: str) -> Any:
+        return Lookup.term_query(self._schema, field, value, index_option="basic")
+
+    def _lookup(self, clauses: Sequence[Clause], scopes: Scopes) -> Any:
+        parts = []
+        for clause in clauses:
+            part = self._clause(clause)
+            parts.append((Occur.MustNot if clause.negated else Occur.Must, part))
+        if scopes is not None:
+            allowed = Lookup.term_set_query(self._schema, "provider", sorted(scopes))
+            parts.append((Occur.Must, Lookup.const_score_query(allowed, 0.0)))
+        return Lookup.boolean_query(parts)
+
+    def _clause(self, clause: Clause) -> Any:
+        if clause.kind in (Kind.WORD, Kind.PHRASE):
+            return self._text(clause, tuple(name for name, _ in TEXTS))
+        if clause.kind is Kind.TITLE:
+            return self._text(clause, ("title",))
+        if clause.kind is Kind.SINCE:
+            found = Lookup.range_query(self._schema, "date", FieldType.Unsigned, lower_bound=clause.since)
+        else:
+            field = {Kind.SITE: "within", Kind.TYPE: "type", Kind.LANGUAGE: "language"}[clause.kind]
+            found = self._term(field, clause.text)
+        return Lookup.const_score_query(found, 0.0)
+
+    def _text(self, clause: Clause, fields: Sequence[str]) -> Any:
+        """A word or phrase in any of these fields."""
+        words = self._analyzer.analyze(clause.text)
+        if not words:
+            return Lookup.empty_query()
+        parts = []
+        for name, weight in TEXTS:
+            if name in fields:
+                if len(words) == 1:
+                    part = Lookup.term_query(self._schema, name, words[0], index_option="freq")
+                else:
+                    part = Lookup.phrase_query(self._schema, name, words)
+                parts.append((Occur.Should, part if weight == 1.0 else Lookup.boost_query(part, weight)))
+        return Lookup.boolean_query(parts)
+
+    # Misspelt words.
+
+    def _suggestion(self, searcher: Any, query: Query, scopes: Scopes, total: int) -> str:
+        """The query with words put right that are hardly found; empty: that finds no more."""
+        text, shift = query.text, 0
+        clauses = []
+        for clause in query.clauses:
+            better = "" if clause.negated else self._better(searcher, clause, scopes)
+            clauses.append(clause._replace(text=better) if better else clause)
+            if better:
+                at = text.find(clause.text, clause.at + shift)
+                text = text[:at] + better + text[at + len(clause.text) :]
+                shift += len(better) - len(clause.text)
+        if text == query.text or searcher.search(self._lookup(clauses, scopes), 1).count <= total:
+            return ""
+        return text
+
+    def _better(self, searcher: Any, clause: Clause, scopes: Scopes) -> str:
+        """A word that is found more often than this one; empty: there is none."""
+        if clause.kind not in (Kind.WORD, Kind.TITLE) or len(self._analyzer.analyze(clause.text)) != 1:
+            return ""
+        [word] = self._analyzer.analyze(clause.text)
+        if len(word) < 3 or any(map(str.isdigit, word)):
+            return ""
+        if searcher.search(self._lookup([clause], scopes), 1).count > SUGGEST_UP_TO:
+            return ""
+        distance = 1 if len(word) < 6 else 2
+        # Pages with a word like it, of those that may be seen: what they have is their most frequent one.
+        near = [
+            (Occur.Should, Lookup.fuzzy_term_query(self._schema, name, word, distance=distance))
+            for name in ("title", "text")
+        ]
+        parts = [(Occur.Must, Lookup.boolean_query(near))]
+        if scopes is not None:
+            parts.append((Occur.Must, Lookup.term_set_query(self._schema, "provider", sorted(scopes))))
+        found = searcher.search(Lookup.boolean_query(parts), _SAMPLE).hits
+        texts = []
+        for _, address in found:
+            document = searcher.doc(address)
+            title = json.loads(document.get_first("record")).get("title", "")
+            texts.append(set(self._analyzer.analyze(f"{title} {(document.get_first('text') or '')[:_SAMPLE_CHARS]}")))
+        return nearest(word, texts, distance)
+
+
+_KINDS = ("page", "unread", "hidden", "missing")
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """Whatever tantivy raises while an index is read is damage."""
+    try:
+        yield
+    except BaseException as error:
+        if is_tantivys(error) or isinstance(error, (KeyError, TypeError, AttributeError)):
+            raise IndexDamaged(f"the index in {folder} cannot be read: {error}") from error
+        raise
+
+
+def is_tantivys(error: BaseException) -> bool:
+    """Whether it comes from tantivy: its errors are ValueErrors, its faults PanicExceptions."""
+    return isinstance(error, (ValueError, OSError, RuntimeError)) or type(error).__name__ == "PanicException"
+
+
+def _hit(document: Any, snippets: Any, score: float) -> Hit:
+    record = json.loads(document.get_first("record"))
+    found = snippets.snippet_from_doc(document)
+    text = found.fragment()
+    marks = tuple((each.start, each.end) for each in found.highlighted())
+    if not marks:
+        text = (document.get_first("text") or "")[:SNIPPET_CHARS]
+    elif not text.isascii():
+        marks = _in_characters(text, marks)
+    return Hit(
+        record["url"],
+        record["title"],
+        Snippet(text, marks),
+        score,
+        record["key"],
+        record["date"],
+        record["type"],
+        record["site"],
+        record["language"],
+        record["provider"],
+        record["browsable"],
+    )
+
+
+def _in_characters(text: str, marks: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Places in the UTF-8 of a text as places in the text."""
+    data = text.encode()
+    return tuple((len(data[:begin].decode()), len(data[:end].decode())) for begin, end in marks)
+
+
+def remove_index(folder: Path) -> None:
+    """Throw an index away.
+
+    :raises OSError: it cannot be.
+    """
+    if folder.exists():
+        shutil.rmtree(folder)

@@ -1,0 +1,286 @@
+"""The search server with a played lcc-cu: what is told is found, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, fail
+
+from lcc.model.metrics import Condition
+from lcc.roles.search.console import SearchCommands
+from lcc.roles.search.engine import Overloaded
+from lcc.roles.search.follower import MISSING_SECONDS
+from lcc.roles.search.index import NotOpen
+from lcc.roles.search.metrics import SearchMetrics
+from lcc.search.interfaces import IndexDamaged
+from lcc.search.query import parse_query
+from tests.search.kit import POISON, SearchWorld
+from tests.support.logs import LoggedErrors
+from tests.support.pdf import pdf_with_text
+
+URL = "http://www.example.org/"
+
+
+def put(world: SearchWorld, name: str, content: str | bytes, mimetype: str = "text/html", pid: int = 1) -> None:
+    data = content.encode() if isinstance(content, str) else content
+    world.lcc.put(pid, URL + name, data, mimetype)
+
+
+def faults(world: SearchWorld) -> dict[str, str]:
+    conditions: list[Condition] = [*SearchMetrics(world.engine).conditions()]
+    return {each.name: each.fault for each in conditions if each.fault}
+
+
+def test_told_searched_changed_searched_deleted_searched(world: SearchWorld) -> None:
+    world.advance()
+    assert world.urls("first") == []
+    put(world, "a", "<title>One</title><p>The first words")
+    put(world, "b.pdf", pdf_with_text("first of a document"), "application/pdf")
+    put(world, "c.txt", "first, plainly", "text/plain")
+    put(world, "d.png", b"first", "image/png")
+    world.advance()
+    assert world.urls("first") == [URL + "a", URL + "b.pdf", URL + "c.txt"]
+    put(world, "a", "<title>One</title><p>Other words")
+    world.advance()
+    assert world.urls("first") == [URL + "b.pdf", URL + "c.txt"] and world.urls("other title:one") == [URL + "a"]
+    world.lcc.delete(1, URL + "a")
+    world.advance()
+    assert world.urls("other") == [] and world.engine.index.documents == 2
+    assert faults(world) == {} and world.engine.follower.is_caught_up
+
+
+def test_scopes_are_providers(world: SearchWorld) -> None:
+    put(world, "a", "<p>words", pid=1)
+    put(world, "b", "<p>words", pid=2)
+    world.advance()
+    assert world.urls("words", frozenset({2})) == [URL + "b"]
+
+
+def test_what_comes_alone_is_found_at_once_and_what_comes_soon_after_together(tmp_path: Path) -> None:
+    world = SearchWorld(tmp_path, commit_interval=2.0)
+    world.advance(5)
+    commits = world.engine.counters.commits
+    put(world, "a", "<p>words")
+    world.clock.pump([0] * 10)
+    assert world.urls("words") == [URL + "a"]
+    for name in "bcdefgh":
+        put(world, name, "<p>words")
+        world.advance(0.25)
+    world.advance(3)
+    assert len(world.urls("words")) == 8 and world.engine.counters.commits <= commits + 3
+    world.close()
+
+
+def test_many_pages_are_committed_together(tmp_path: Path) -> None:
+    world = SearchWorld(tmp_path, pages_at_once=10)
+    world.engine.stop()
+    for number in range(95):
+        put(world, str(number), f"<p>words {number}")
+    world.start()
+    world.advance()
+    assert len(world.urls("words")) == 95 and world.engine.counters.commits == 1
+    assert world.engine.index.state.complete
+    world.close()
+
+
+def test_a_killed_server_goes_on_from_its_last_commit(world: SearchWorld) -> None:
+    put(world, "a", "<p>words")
+    world.advance()
+    token = world.engine.index.token
+    world.kill()
+    put(world, "b", "<p>words")
+    world.lcc.delete(1, URL + "a")
+    read = world.engine.counters.pages
+    world.start()
+    world.advance()
+    assert world.urls("words") == [URL + "b"] and world.engine.index.token > token
+    assert read == 1 and world.engine.counters.pages == 2
+
+
+def test_lcc_cu_is_silent(world: SearchWorld, logged_errors: LoggedErrors) -> None:
+    put(world, "a", "<p>words")
+    world.advance()
+    world.lcc.silent = True
+    world.lcc._wake()
+    put(world, "b", "<p>words")
+    world.advance(10)
+    assert world.urls("words") and faults(world) == {"reading": "lcc-cu is unreachable"}
+    world.lcc.silent = False
+    world.advance(10)
+    assert world.urls("words") == [URL + "a", URL + "b"] and faults(world) == {}
+
+
+def test_the_changes_are_no_longer_known(world: SearchWorld) -> None:
+    put(world, "a", "<p>words")
+    put(world, "b", "<p>words")
+    world.advance()
+    # A backup is put back: the cache never had "b".
+    world.kill()
+    world.lcc.timeline = "u"
+    del world.lcc._rows[next(key for key, row in world.lcc._rows.items() if row.page.row.curl.endswith("b"))]
+    world.lcc._change = 1
+    world.start()
+    world.advance(5)
+    assert world.urls("words") == [URL + "a"] and world.engine.index.state.generation == 2
+
+
+def test_content_that_cannot_be_had_is_asked_for_again(world: SearchWorld) -> None:
+    put(world, "a", "<p>old words")
+    world.advance()
+    world.lcc.unreadable.add(URL + "a")
+    put(world, "a", "<p>new words")
+    world.advance()
+    assert world.urls("words") == [] and world.engine.index.counts.missing == 1
+    world.lcc.unreadable.clear()
+    world.advance(2 * MISSING_SECONDS + 5, step=1.0)
+    assert world.urls("new") == [URL + "a"] and world.engine.index.counts.missing == 0
+
+
+def test_a_page_that_ends_its_worker_is_there_without_its_text(
+    world: SearchWorld, logged_errors: LoggedErrors
+) -> None:
+    put(world, "a", b"<p>words " + POISON)
+    put(world, "b", "<p>words")
+    world.advance(20)
+    assert world.urls("words") == [URL + "b"] and world.urls("site:example.org") == [URL + "a", URL + "b"]
+    assert world.engine.index.counts.unread == world.engine.counters.unread == 1
+    logged_errors.flush("Extraction workers end")
+
+
+def test_pages_that_ask_not_to_be_found_are_counted(world: SearchWorld) -> None:
+    put(world, "a", '<meta name="robots" content="noindex"><p>words')
+    world.advance()
+    assert world.urls("words") == [] and world.engine.index.counts.hidden == 1
+
+
+def test_a_full_disk(world: SearchWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(world, "a", "<p>words")
+    world.advance()
+
+    def full(*_: Any) -> Deferred[Any]:
+        return fail(OSError(28, "No space left on device"))
+
+    apply = world.engine.index.apply
+    monkeypatch.setattr(world.engine.index, "apply", full)
+    put(world, "b", "<p>words")
+    world.advance(10)
+    assert world.urls("words") == [URL + "a"] and "No space" in faults(world)["reading"]
+    monkeypatch.setattr(world.engine.index, "apply", apply)
+    world.advance(10)
+    assert world.urls("words") == [URL + "a", URL + "b"] and faults(world) == {}
+
+
+def test_a_damaged_index_is_built_anew(world: SearchWorld, logged_errors: LoggedErrors) -> None:
+    put(world, "a", "<p>words")
+    world.advance()
+    world.kill()
+    for file in world.engine.index.folder.glob("*.store"):
+        file.write_bytes(file.read_bytes()[:-1])
+    world.start()
+    world.advance()
+    assert world.urls("words") == [URL + "a"] and world.engine.counters.rebuilds == 1
+    assert "Building the index anew" in str(logged_errors.flush("Building the index anew"))
+
+
+def test_damage_that_only_its_checksum_shows(world: SearchWorld, logged_errors: LoggedErrors) -> None:
+    put(world, "a", "<p>words")
+    world.advance()
+    world.kill()
+    for file in world.engine.index.folder.glob("*.pos"):
+        file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
+    world.start()
+    world.advance()
+    assert world.urls("words") == [URL + "a"] and world.engine.counters.rebuilds == 1
+    assert faults(world) == {} and logged_errors.flush("is damaged")
+
+
+def test_damage_that_a_search_meets(
+    world: SearchWorld, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    put(world, "a", "<p>words")
+    world.advance()
+
+    class PanicException(BaseException):
+        """As tantivy raises it."""
+
+    def panics(*_: Any) -> Any:
+        raise PanicException("index out of bounds")
+
+    monkeypatch.setattr(world.engine.index._index, "_search", panics)
+    with pytest.raises(IndexDamaged, match="index out of bounds"):
+        world.search("words")
+    world.advance()
+    assert world.urls("words") == [URL + "a"] and logged_errors.flush("out of bounds")
+
+
+def test_an_operator_wants_a_new_index(world: SearchWorld) -> None:
+    put(world, "a", "<p>words")
+    world.advance()
+    world.wants_rebuild = True
+    world.advance()
+    assert not world.wants_rebuild
+    assert world.urls("words") == [URL + "a"] and world.engine.counters.rebuilds == 1
+
+
+def test_paused(world: SearchWorld) -> None:
+    commands = SearchCommands(world.engine)
+    world.advance()
+    assert dict(commands.est())["search server"] == "answers queries"
+    commands.pause()
+    put(world, "a", "<p>words")
+    world.advance(5)
+    assert world.urls("words") == [] and "not-paused" in faults(world)
+    assert "PAUSED" in dict(commands.est())["search server"]
+    commands.resume()
+    world.advance()
+    assert world.urls("words") == [URL + "a"]
+
+
+def test_too_many_queries(world: SearchWorld) -> None:
+    world.advance()
+    held: list[Deferred[Any]] = []
+
+    def hold(*_: Any) -> Deferred[Any]:
+        held.append(Deferred())
+        return held[-1]
+
+    world.in_thread = hold
+    query = parse_query("words", "", 0)
+    asked = [
+        Deferred.fromCoroutine(world.engine.search(query, None, 10))
+        for _ in range(world.settings.queries_at_once + world.settings.queries_waiting)
+    ]
+    assert len(held) == world.settings.queries_at_once
+    with pytest.raises(Overloaded):
+        world.search("words")
+    assert world.engine.counters.refused == 1
+    for each in asked:
+        each.addErrback(lambda failure: None)
+        each.cancel()
+
+
+def test_before_it_is_open(tmp_path: Path) -> None:
+    world = SearchWorld(tmp_path)
+    world.engine.stop()
+    with pytest.raises(NotOpen):
+        world.search("words")
+    world.close()
+
+
+def test_metrics_and_readings(world: SearchWorld) -> None:
+    put(world, "a", "<p>words")
+    world.advance()
+    world.search("words")
+    readings = {reading.metric.name: reading.series[0][1] for reading in SearchMetrics(world.engine).readings()}
+    assert readings["lcc_search_documents"] == readings["lcc_search_pages_indexed"] == 1
+    assert [each.note for each in SearchMetrics(world.engine).conditions() if each.note] == [
+        "1 page, 0.0 MiB, up to date"
+    ]
+    assert readings["lcc_search_index_complete"] and readings["lcc_search_lag_seconds"] == 0
+    world.lcc.silent = True
+    put(world, "b", "<p>words")
+    world.advance(5)
+    lag = {reading.metric.name: reading.series[0][1] for reading in SearchMetrics(world.engine).readings()}
+    assert lag["lcc_search_lag_seconds"] > 1  # type: ignore[operator]
