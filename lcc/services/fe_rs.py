@@ -18,7 +18,7 @@ class Options(RoleOptions):
     """The options of ``lcc-fe-rs``."""
 
     role = "fe-rs"
-    summary = "The registration server of a front end: where sites register themselves at one of several sub-LCCs."
+    summary = "The registration server of an LCC that consists of several: where sites register themselves."
 
 
 def build(config: Config, environment: Environment) -> RoleService:

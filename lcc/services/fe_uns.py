@@ -32,7 +32,7 @@ class Options(RoleOptions):
     """The options of ``lcc-fe-uns``."""
 
     role = "fe-uns"
-    summary = "The front end's proxy of UNSes: one address for the content providers of several sub-LCCs."
+    summary = "The proxy of UNSes of an LCC that consists of several: one address for their content providers."
 
 
 class _Engine(Service):
