@@ -64,7 +64,7 @@ class Feeds:
             pid, url = self.place(number)
             row = empty_cache_row(url_key(pid, url, "*/*"), pid)
             row |= {"state": CACHED, "source": POLLED, "change_number": number + 1, "curl": url, "mimetype": "*/*"}
-            row |= {"status": 200, "etag": '"x"', "revalidate": 1, "md5": "0" * 32, "len": 1}
+            row |= {"status": 200, "etag": '"x"', "revalidate": 1, "md5": "0" * 32, "len": 1, "generation": 1}
             row |= {"fetched_machineid": MACHINE, "fetched_fileid": number + 1}
             row |= {"fetched_time": self.begin - HOUR, "confirmed_time": self.begin - HOUR + 1}
             rows.append(tuple(row.values()))

@@ -135,11 +135,18 @@ def _task(record: dict[str, Any], now: int) -> Iterator[str]:
     if record["failures"]:
         since = f" since {utc(record['since_time'])}" if record["since_time"] else ""
         yield f"failed {_times(record['failures'])}{since}: {record['message']}"
+    elif record["message"] and record["state"] == TaskState.ACTIVE.value and not _is_of_job(record):
+        yield record["message"]
     if record["read_time"]:
         changed = record["changed_time"]
         news = f"{duration(now - changed)} ago" if changed else "never"
         items = number(record["items"], "item")
         yield f"read {duration(now - record['read_time'])} ago; new or changed items: {news}; {items}"
+
+
+def _is_of_job(record: dict[str, Any]) -> bool:
+    """The message is that of its last job, which is told with that."""
+    return record["job"] is not None and record["job"]["message"] == record["message"]
 
 
 def _times(failures: int) -> str:

@@ -26,7 +26,12 @@ def notice(url: str, mimetype: str = "*/*") -> UrlNotice:
 
 
 class Polling(Bench):
-    """With the queue of an LCC, whose UNS is played by the test."""
+    """With the queue of an LCC, whose UNS is played by the test.
+
+    :ivar ahead_seconds: of the wall clock of the queue's host before that of the scheduler's.
+    """
+
+    ahead_seconds = 0
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -72,8 +77,12 @@ class Polling(Bench):
         urls = [url["c"] for each in sets for url in each.urls]
         for url in urls:
             self.sets += 1
-            self.queue.send(0, notice(url), source=Source.POLLED, now=int(self.now()))
+            self.queue.send(0, notice(url), source=Source.POLLED, now=self.queue_now())
         return urls
+
+    def queue_now(self) -> int:
+        """The wall clock of the queue's host."""
+        return int(self.now()) + self.ahead_seconds
 
     def taken(self) -> list[OutboxSet]:
         """Sets that the UNS takes now."""
@@ -94,14 +103,19 @@ class Polling(Bench):
         for row in self.queue.rows():
             known = {"headers": HEADERS, "etag": '"1"', "revalidate": True, **more}
             result = self.queue.fetched(row, str(self.queue.file), mimetype="application/rss+xml", **known)
-            self.queue.record(result, now=int(self.now()))
+            self.queue.record(result, now=self.queue_now())
+
+    def fail(self, code: int, text: str = "") -> None:
+        """The robot cannot have it."""
+        for row in self.queue.rows():
+            self.queue.record(self.queue.failed(row, code, text), now=self.queue_now())
 
     def confirm(self) -> None:
         """The robot finds it unchanged."""
         for row in self.queue.rows():
             assert row.stored is not None
             values = {"code": 0, "status": 304, "unchanged": row.stored.token, "url": FEED}
-            self.queue.record(FetchResult(row.pid, row.key, row.generation, **values), now=int(self.now()))
+            self.queue.record(FetchResult(row.pid, row.key, row.generation, **values), now=self.queue_now())
 
 
 def worker(bench: Polling) -> FakeManager:

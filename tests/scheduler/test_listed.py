@@ -10,6 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 
 from lcc.errors import code
+from lcc.insight.feed_why import feed_facts, say_why
 from lcc.model import Provider, Source, UrlNotice
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
 from lcc.model.tasks import Effects, JobNotice, JobState
@@ -69,13 +70,13 @@ class Listing(Polling):
                 return succeed(NoticeOutcome(told.number, code(self.rejects.pop(0)), ""))
         hint = told.source == Source.FEED
         notices = [notice(url["c"])._replace(delete=url.get("op") == "delete", ifabsent=hint) for url in told.urls]
-        self.queue.send(told.order, *notices, source=told.source, pid=told.pid, now=int(self.now()))
+        self.queue.send(told.order, *notices, source=told.source, pid=told.pid, now=self.queue_now())
         return succeed(NoticeOutcome(told.number))
 
     def site_says(self, *notices: UrlNotice) -> int:
         """The provider tells these; the number of that set."""
         self.drawn += 1
-        self.queue.send(self.drawn, *notices, now=int(self.now()))
+        self.queue.send(self.drawn, *notices, now=self.queue_now())
         return self.drawn
 
     def queued(self) -> dict[str, int]:
@@ -195,6 +196,49 @@ def test_what_is_fetched_after_a_poll_has_a_number_of_its_own(bench: Listing) ->
     manager.end(job, effects=Effects(notices=listed(PAGE)))
     bench.pass_time(3)
     assert [each.order for each in bench.told] == [4] and bench.queued() == {PAGE: Source.LISTED}
+
+
+@pytest.mark.parametrize("ahead_seconds", [-7200, 7200])
+def test_the_queue_is_on_a_host_with_another_clock(bench: Listing, ahead_seconds: int) -> None:
+    bench.ahead_seconds = ahead_seconds
+    bench.site_says(notice(FEED))
+    bench.fetch()
+    manager = worker(bench)
+    bench.feed(options=LISTED)
+    # Its clock may say that this was fetched after the poll had begun.
+    bench.pass_time(5)
+    assert manager.given() == [] and bench.drawn == 2
+    bench.read(manager, *listed(PAGE))
+    assert [each.order for each in bench.told] == [2] and bench.queued() == {PAGE: Source.LISTED}
+
+
+OTHERS = ("http://other/feed.xml", "http://nobody/feed.xml", "https://site/docs/feed.xml", "http://site:81/feed.xml")
+OWN = ("http://site/moved.xml", "https://site/feed.xml")
+
+
+@pytest.mark.parametrize("moved", [*OTHERS, *OWN])
+def test_no_site_sends_its_own_word_to_another(bench: Listing, moved: str) -> None:
+    """An operator has said that this document is its site's word: not that any other is, to which that site leads."""
+    for root in ("http://other/", "https://site/docs/"):
+        bench.queue.database.now(add_provider, Provider(0, (root,), f"hashed {root}"))
+    manager = worker(bench)
+    task = bench.feed(options=LISTED)
+    bench.fetch(moved=moved)
+    bench.pass_time(3)
+    job, _ = given(manager)
+    manager.end(job)
+    there = moved if moved in OWN else FEED
+    assert bench.tasks.task(task).spec.args == (there, *LISTED)
+    if moved in OTHERS:
+        for _ in range(2):
+            bench.until_polled()
+            bench.confirm()
+            bench.pass_time(70, 10)
+        found = bench.tasks.task(task)
+        assert found.spec.args[0] == FEED and found.failures == 0
+        assert found.message.startswith(f"It has moved for good to {moved}, which is another site's")
+        facts = bench.database.blocking.interact(feed_facts, found)
+        assert f"  {found.message}" in say_why(facts, 0)
 
 
 def test_a_killed_scheduler_repeats_the_number(bench: Listing) -> None:

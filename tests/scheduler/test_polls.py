@@ -178,6 +178,36 @@ def test_an_error_is_known_long_before_the_next_poll(bench: Polling) -> None:
     assert day.unchanged <= 1
 
 
+@pytest.mark.parametrize("ahead_seconds", [-7200, 7200])
+def test_the_queue_is_on_a_host_with_another_clock(bench: Polling, ahead_seconds: int) -> None:
+    bench.ahead_seconds = ahead_seconds
+    manager = worker(bench)
+    task = bench.feed()
+    bench.outbox()
+    bench.fetch()
+    bench.pass_time(2)
+    manager.end(given(manager)[0])
+    for _ in range(2):
+        bench.until_asked()
+        bench.confirm()
+        bench.pass_time(3)
+    bench.until_asked()
+    assert bench.tasks.task(task).failures == 0
+    [day, *_] = bench.database.blocking.select(statistics, 0)
+    assert day.unchanged == 2
+    bench.fail(403, "no")
+    bench.pass_time(3)
+    found = bench.tasks.task(task)
+    assert found.failures == 1 and found.message.startswith("403 ")
+    # It is not that of the next poll.
+    bench.until_asked()
+    bench.pass_time(30)
+    assert bench.tasks.task(task).failures == 1
+    bench.confirm()
+    bench.pass_time(70, 10)
+    assert bench.tasks.task(task).failures == 0
+
+
 def test_an_open_poll_is_looked_at_more_and_more_seldom(bench: Polling) -> None:
     task = bench.feed(every=86400)
     bench.outbox()
@@ -246,6 +276,19 @@ def test_a_robots_txt_that_could_not_be_read_is_soon_asked_for_again(bench: Poll
     bench.queue.record(bench.queue.failed(row, 404), now=int(bench.now()))
     bench.pass_time(80_000, 600)
     assert bench.outbox() == []
+
+
+def test_a_site_that_may_not_be_watched_is_asked_for_more_and_more_seldom(bench: Polling) -> None:
+    """A feed that names a thousand hosts of one domain keeps nobody busy."""
+    bench.queue.database.now(lambda txn: txn.execute("DELETE FROM proots"))
+    bench.refused = NotifierRefused(code("limit"), "200 providers of site are watched since an hour")
+    result_of(bench.engine.store.poll_robots(["http://site/"], int(bench.now())))
+    bench.pass_time(3 * 3600, 10)
+    [(failures, message)] = bench.database.query("SELECT failures, message FROM tasks WHERE kind = 'robots'")
+    assert 7 <= failures <= 10 and message.startswith("1003 200 providers")
+    assert bench.taken() == []
+    bench.refused = None
+    bench.until_asked(60)
 
 
 def test_what_waits_in_the_queue_is_not_put_there_twice(bench: Polling) -> None:

@@ -121,6 +121,42 @@ def test_no_more_hints_wait_than_may(tasks: Tasks, monkeypatch: pytest.MonkeyPat
     assert logged_of(tasks, job)[1:] == [("info", "robots.txt forbids 1 of 2 URLs of http://a/")]
 
 
+def test_a_job_names_new_sites_without_end(tasks: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody's feed may: they need not even exist."""
+    monkeypatch.setattr(robots, "NEW_SITES_MAX", 2)
+    monkeypatch.setattr(robots, "UNREAD_SITES_MAX", 3)
+    job = notify(tasks, hint("1", "a"), hint("1", "b"), hint("1", "c"), hint("2", "c"))
+    bounds = "there may be 2 of a job, and 3 that wait for their robots.txt"
+    assert logged_of(tasks, job) == [("warn", f"2 URLs of 1 new sites are left out: {bounds}")]
+    # Sites that are known are no new ones.
+    job = notify(tasks, hint("2", "a"), hint("2", "b"), hint("1", "d"), hint("1", "e"))
+    assert logged_of(tasks, job) == [("warn", f"1 URLs of 1 new sites are left out: {bounds}")]
+    known(tasks, TEXT, "rules", 200)
+    assert told(tasks) == [("http://a/", "feed", ["http://a/1"]), ("http://a/", "feed", ["http://a/2"])]
+    notify(tasks, hint("1", "f"), hint("1", "g"))
+    origins = [origin for (origin,) in tasks.database.query("SELECT origin FROM robots ORDER BY task")]
+    assert origins == ["http://a/", "http://b/", "http://d/", "http://f/"]
+
+
+def test_sites_that_nobody_may_watch_are_forgotten_with_their_hints(tasks: Tasks) -> None:
+    notify(tasks, hint("1", "a"), hint("1", "b"))
+    later = NOW + 3 * 86400
+    sql = "UPDATE tasks SET pid = 7 WHERE id = (SELECT task FROM robots WHERE origin = 'http://b/')"
+    tasks.database.now(lambda txn: txn.execute(sql))
+    tasks.add(later, every=10**6)
+    [job] = tasks.start(*[each for each in tasks.make(later) if each.kind == "command"], now=later)
+    tasks.end(job, now=later, effects=Effects(notices=(hint("2", "a"), hint("1", "c"))))
+    result_of(tasks.store.purge_page(NOW + 8 * 86400, 10**9, 400))
+    assert tasks.database.query("SELECT origin, url FROM heldnotices ORDER BY url") == [
+        ("http://a/", "http://a/2"),
+        ("http://c/", "http://c/1"),
+    ]
+    result_of(tasks.store.purge_page(NOW + 11 * 86400, 10**9, 400))
+    # What is watched is polled as long as it is watched.
+    assert tasks.database.query("SELECT origin FROM robots") == [("http://b/",)]
+    assert len(tasks.database.blocking.select(tasks_page, 0, "robots")) == 1
+
+
 def test_the_worker_of_robots_txt(tasks: Tasks) -> None:
     notify(tasks, hint("1"), hint("no"))
     [task] = tasks.database.blocking.select(tasks_page, 0, "robots")

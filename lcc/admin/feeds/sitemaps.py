@@ -245,6 +245,8 @@ def _say(record: dict[str, Any], now: int) -> Iterator[str]:
         yield f"  next poll in {duration(due - now)}"
     if record["failures"]:
         yield f"  failed {number(record['failures'], 'time')} in a row: {record['message']}"
+    elif record["message"] and record["state"] == TaskState.ACTIVE.value:
+        yield f"  {record['message']}"
     if not record["read_time"]:
         yield "  no worker has read it yet"
     else:

@@ -18,7 +18,7 @@ notice was refused) is an error of its task, and it is polled again when it is d
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -35,6 +35,8 @@ from lcc.roles.scheduler.engine import Scheduler
 from lcc.storage.database.bisecting import NOT_OF_ONE, bisected
 from lcc.storage.database.database import Database
 from lcc.storage.database.key_ranges import all_views_key, provider_of
+from lcc.storage.database.status import newest_generation
+from lcc.storage.providers.watched import providers_of
 from lcc.storage.tasks.outbox import OutboxSet, root_of
 from lcc.storage.tasks.poll_results import (
     Page,
@@ -55,6 +57,11 @@ _BATCH = 200
 _GONE = 410
 _TRY_LATER = code("try-later")
 _VANISHED = "Its last poll was not answered"
+_DELETED = "Its site has deleted it"
+_ELSEWHERE = (
+    "It has moved for good to {}, which is another site's: it is still polled where it was. Next: if both are one"
+    " site, give the new URL (lcc-admin feed set --url, sitemap add)"
+)
 _RETRACT_TICKS = 5
 """So often, in ticks, it is looked at what has gone from sitemaps."""
 _POSITION_SAVED = 10_000
@@ -128,6 +135,7 @@ class Polls:
             upto, changed = await self._main.interact(changed_pages, self._position, last)
             found = await self._found({all_views_key(page.key): page for page in changed if page.has_content})
             if found or upto - self._saved >= _POSITION_SAVED:
+                found, _ = await self._where_moved(found, [])
                 self._engine.add(await self._store.make_found_jobs(found, int(self._engine.now())))
                 await self._store.save_position(upto, int(self._engine.now()))
                 self._saved = upto
@@ -185,7 +193,7 @@ class Polls:
                 judged = _judge(asks, seen, untold) if answered and news is None else asks
                 if news is not None:
                     found.append(news)
-                elif answered and judged.fault != _VANISHED:
+                elif answered and judged.fault not in (_VANISHED, _DELETED):
                     looked.append(judged)
                 else:
                     looked.append(asks._replace(wait=True))
@@ -195,7 +203,13 @@ class Polls:
                 found.append(news)
             else:
                 asked.append(asks._replace(wait=True))
+        found, asked = await self._where_moved(found, asked)
         asked = await self._drawn(asked)
+        generation = seen.generation
+        if any(each.order for each in asked):
+            # Behind the order number: what is fetched before this is not of that asking.
+            generation = await self._main.select(newest_generation)
+        asked = [each._replace(generation=generation) for each in asked]
         if found or looked or asked:
             # Not before now is it asked what time it is: what is written after the clock was set back is of the new
             # time.
@@ -216,7 +230,8 @@ class Polls:
                     urls[poll.task.id] = normalise(poll.url).partition("#")[0]
                 except UrlError:
                     continue
-            wanted.append(PolledPage(urls.get(poll.task.id, ""), poll.pid, poll.key, poll.asked_time))
+            after = None if poll.asked_time is None else poll.generation
+            wanted.append(PolledPage(urls.get(poll.task.id, ""), poll.pid, poll.key, after))
         seen = await self._main.interact(read_round, wanted, _key_of)
         pages: dict[int, Asked] = {}
         made: dict[str, int] = {}
@@ -238,10 +253,28 @@ class Polls:
                 pages[poll.task.id] = Asked(poll, fault="It is no http or https URL", gone=True)
             except NotifierRefused as refused:
                 if refused.code != _TRY_LATER:
-                    pages[poll.task.id] = Asked(poll, fault=f"{refused.code} {refused.text}")
+                    pages[poll.task.id] = Asked(poll, fault=f"{refused.code} {refused.text}", code=refused.code)
             else:
                 pages[poll.task.id] = Asked(poll, pid, _key_of(pid, url))
         return seen, pages
+
+    async def _where_moved(self, found: list[Found], asked: list[Asked]) -> tuple[list[Found], list[Asked]]:
+        """The same; those that have moved to another provider stay, and their tasks say so."""
+        others = await self._others([*found, *asked])
+        if not others:
+            return found, asked
+        return [each._replace(moved="") if each.poll.task.id in others else each for each in found], [
+            each._replace(moved="", note=_ELSEWHERE.format(each.moved)) if each.poll.task.id in others else each
+            for each in asked
+        ]
+
+    async def _others(self, moved: Iterable[Found | Asked]) -> set[int]:
+        """The tasks whose pages are their sites' own words, and have moved to another provider's: what an operator
+        has said of one site's document is not said of any other's, to which that site chooses to send."""
+        there = [each for each in moved if each.moved and lists_its_site(each.poll.task.spec)]
+        urls = {url for each in there for url in (each.moved, root_of(each.moved), root_of(each.poll.url))}
+        owners = await self._main.interact(providers_of, sorted(urls)) if urls else {}
+        return {each.poll.task.id for each in there if not _stays_its_own(each.poll, each.moved, owners)}
 
     # What sitemaps list no longer.
 
@@ -334,7 +367,7 @@ def _news(poll: Poll, page: Page | None, answered: bool) -> Found | None:
         return None
     order = 0
     if lists_its_site(poll.task.spec):
-        if not answered or page.seen_time < (poll.asked_time or 0) or provider_of(page.key) != poll.pid:
+        if not answered or page.generation <= poll.generation or provider_of(page.key) != poll.pid:
             return None
         order = poll.order
         if not order:
@@ -342,11 +375,24 @@ def _news(poll: Poll, page: Page | None, answered: bool) -> Found | None:
     return Found(poll, page.change, attrs.evolve(page.content, url=poll.url).to_json(), order, _moved(poll, page))
 
 
+def _stays_its_own(poll: Poll, moved: str, owners: Mapping[str, int]) -> bool:
+    """Whether what has moved there is still the word of the same site.
+
+    :param owners: providers of that URL, and of both sites.
+    """
+    if owners.get(moved) == poll.pid:
+        return True
+    here, there = root_of(poll.url), root_of(moved)
+    # Who has a whole host has it by https, too.
+    is_upgraded = there == f"https{here.removeprefix('http')}"
+    return is_upgraded and owners.get(here) == poll.pid and owners.get(moved) == owners.get(there)
+
+
 def _moved(poll: Poll, page: Page) -> str:
     """Where the page has moved for good (301, 308), as its last poll has found; empty: nowhere."""
     if not page.moved or poll.task.spec.kind == ROBOTS:
         return ""
-    if poll.asked_time is None or page.seen_time < poll.asked_time:
+    if poll.asked_time is None or page.generation <= poll.generation:
         return ""  # it was fetched long ago perhaps: two pages that have moved to each other would never be again
     try:
         root_of(page.moved)
@@ -375,13 +421,11 @@ def _judge(asks: Asked, seen: PollRound, untold: int | None) -> Asked:
         gone = fault.code == _GONE and task.spec.kind != ROBOTS
         return asks._replace(fault=text, gone=gone, code=fault.code)
     page = seen.results.pages.get(asks.key)
-    if page is not None and page.seen_time >= asked_time:
-        if not page.has_content:
-            return asks._replace(fault="Its site has deleted it")
+    if page is not None and page.has_content and page.generation > asks.poll.generation:
         if page.change > asks.poll.seen:
             return asks  # it is its site's own word, and not known to be as of that poll
         max_age = page.max_age if task.auto else 0
         return asks._replace(unchanged=True, max_age=max_age, moved=_moved(asks.poll, page))
     if untold is not None and asked_time >= untold:
         return asks._replace(wait=True)  # it may still be in the outbox
-    return asks._replace(fault=_VANISHED)
+    return asks._replace(fault=_VANISHED if page is None or page.has_content else _DELETED)

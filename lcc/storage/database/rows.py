@@ -28,8 +28,16 @@ TOLD, POLLED = int(Source.TOLD), int(Source.POLLED)
 WITHDRAWN = 64
 """``lccurl.source``, besides POLLED: content users had it, so to them it is deleted."""
 
+GENERATION_SHIFT = 16
+"""The first ``generation`` of a row of a batch is ``batch << 16``: a new row never has that of an old result."""
+
 _RENAMED = {"key": "urlkey", "length": "len", "change": "change_number"}
 """Fields of value types whose columns have another name."""
+
+
+def last_generation(batch: int) -> int:
+    """The highest one that a row may have after this batch."""
+    return (batch + 1 << GENERATION_SHIFT) - 1
 
 
 def _columns(fields: Iterable[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lcc.model import FETCH_NOW, retry_time
+from lcc.storage.database.rows import last_generation
 from lcc.storage.database.transactions import Txn
 
 
@@ -20,6 +21,11 @@ def last_change(txn: Txn) -> int:
 def last_change_time(txn: Txn) -> int:
     """When that was, seconds since 1970: no later change is before that; 0: there was none yet."""
     return int(txn.value("SELECT value FROM counters WHERE name = 'change_time'", (), 0))
+
+
+def newest_generation(txn: Txn) -> int:
+    """No row of the queue, and no content, has a greater one; whatever the queue takes in from now on has."""
+    return last_generation(int(txn.value("SELECT value FROM counters WHERE name = 'batch'", (), 0)))
 
 
 def database_epoch(txn: Txn) -> str:

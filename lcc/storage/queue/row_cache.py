@@ -18,6 +18,7 @@ from lcc.storage.database.rows import (
     CACHED,
     CHANGE,
     FETCH,
+    GENERATION_SHIFT,
     NOTHING,
     POLLED,
     QUEUE,
@@ -29,8 +30,9 @@ from lcc.storage.database.rows import (
     notice_values,
 )
 from lcc.storage.database.transactions import Question
-from lcc.storage.queue.write_transaction import GENERATION_SHIFT, WriteTransaction
+from lcc.storage.queue.write_transaction import WriteTransaction
 
+_RENEWED = ", generation = CASE WHEN generation < ? THEN ? ELSE generation + 1 END"
 _QUEUE = "SELECT urlkey, pid, psetid, slot, seq, operation, generation, connseq, source, words, len FROM qdb"
 _CACHE = (
     "SELECT urlkey, pid, state, connseq, told_md5, told_len, told_mtime, md5, len, mtime, furl,"
@@ -97,6 +99,13 @@ class QueueEntry:
             self.plain = not words and (source == TOLD or (source == _SITE and not fetch))
         self.state = _new(QueuedState, (fetch, connseq, source, words))
         self.touched = True
+
+    def renew(self, least: int) -> None:
+        """What a fetch for an earlier generation brings is no longer all that is wanted.
+
+        :param least: of the rows of this batch (:data:`_RENEWED` does the same).
+        """
+        self.generation = max(self.generation + 1, least)
 
     def row(self, notice: UrlNotice) -> tuple[Any, ...]:
         """The row of :data:`QUEUE` with this notice, of which no fetch has failed."""
@@ -183,7 +192,7 @@ class RowCache:
 
     def __init__(self, write: WriteTransaction) -> None:
         self.write = write
-        self._generation = write.next("batch") << GENERATION_SHIFT
+        self._least = write.next("batch") << GENERATION_SHIFT
         self.queue: dict[bytes, QueueEntry] = {}
         self._revived: set[bytes] = set()
         self.cache: dict[bytes, CacheEntry] = {}
@@ -313,10 +322,9 @@ class RowCache:
         self._pend(key, -1)
         entry = self.queue.get(key)
         made = entry is None
-        least = self._generation
         stats = self.write.stats(pid)
         if entry is None:
-            entry = QueueEntry(key, pid, place, _new(QueuedState, (True, *standing)), least, True)
+            entry = QueueEntry(key, pid, place, _new(QueuedState, (True, *standing)), self._least, True)
             self.queue[key] = entry
             self._note_view(key)
             stats.nurlproc += 1
@@ -325,7 +333,7 @@ class RowCache:
                 stats.nurlproc += 1
                 self._revived.add(key)
             entry.stand(True, standing)
-            entry.generation = max(entry.generation + 1, least)
+            entry.renew(self._least)
         entry.notice = notice
         entry.length = notice.length
         entry.changed = True
@@ -344,7 +352,7 @@ class RowCache:
         entry = self.queue[key]
         self._pend(key, -1)
         entry.stand(True, standing)
-        entry.generation += 1
+        entry.renew(self._least)
         entry.again = entry.changed = True
         self._name_content(key, standing)
         self._pend(key, 1)
@@ -355,7 +363,7 @@ class RowCache:
         queued, cached = self.queue.get(key), self.cache.get(key)
         if queued is not None and queued.state.fetch:
             queued.stand(True, standing)
-            queued.generation += 1
+            queued.renew(self._least)
             queued.again = queued.changed = True
         if cached is not None and cached.state.counted:
             stats = self.write.stats(cached.pid)
@@ -388,7 +396,7 @@ class RowCache:
         if queued.new:
             del self.queue[queued.key]
         else:
-            queued.generation += 1
+            queued.renew(self._least)
             queued.stand(False, standing)
             queued.changed = True
 
@@ -435,9 +443,7 @@ class RowCache:
             if entry.notice is not None:
                 (new if entry.new else renewed).append(entry.row(entry.notice))
             elif entry.changed or entry.touched:
-                changes = ""
-                if entry.changed:
-                    changes = f", operation = {FETCH if fetch else NOTHING}, generation = generation + 1"
+                changes = f", operation = {FETCH if fetch else NOTHING}{_RENEWED}" if entry.changed else ""
                 named = (source, words) if entry.restood else None
                 groups[connseq, named, entry.seen, changes].append(key)
         forget_cancelled(txn, sorted(key for key in self._revived if self.queue[key].state.fetch))
@@ -446,6 +452,7 @@ class RowCache:
         QUEUE.upsert(txn, renewed, QUEUE_UPDATED)
         for (connseq, named, seen, more), keys in groups.items():
             changes, values = _changes(connseq, named, seen)
+            values += [self._least] * more.count("?")
             txn.execute_in(f"UPDATE qdb SET {changes}{more} WHERE urlkey IN ({{in}})", keys, values)
 
     def _save_cache(self) -> None:

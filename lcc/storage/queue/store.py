@@ -44,6 +44,7 @@ from lcc.model import (
 from lcc.storage.database.content_rows import content_rows
 from lcc.storage.database.database import Database
 from lcc.storage.database.order_rows import next_order
+from lcc.storage.database.rows import last_generation
 from lcc.storage.database.status import database_epoch
 from lcc.storage.database.timeline import continue_timeline, former_timelines
 from lcc.storage.database.transactions import Txn
@@ -61,7 +62,7 @@ from lcc.storage.queue.saved_state import save_state, saved_time_and_lease
 from lcc.storage.queue.sweep import complete_full_set
 from lcc.storage.queue.time_slots import Opened, delays, open_slot, save_delays, save_slots_opened, slots_opened
 from lcc.storage.queue.waiting_retries import open_retries
-from lcc.storage.queue.write_transaction import WriteTransaction, claim_run, last_generation
+from lcc.storage.queue.write_transaction import WriteTransaction, claim_run
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ import attrs
 from lcc.config import QmConfig
 from lcc.errors import Busy, entry_for
 from lcc.model import SITE, UrlNotice
-from lcc.storage.database.rows import TOLD
+from lcc.storage.database.rows import TOLD, last_generation
 from lcc.storage.database.stored_notices import write_notice
 from lcc.storage.database.transactions import Question, Txn
 from lcc.storage.queue.notifications import PendingNotifications
@@ -37,14 +37,6 @@ _AGES = ("old-files", "expired-files")
 _REASONS = ("", *_AGES)
 _CACHE_CRASH = "cache-crash"
 _REASON_CHARS = 64
-
-GENERATION_SHIFT = 16
-"""A row's first generation is ``batch << 16``, so that a new row never has the generation of an old result."""
-
-
-def last_generation(batch: int) -> int:
-    """The highest one that a row may have after this batch."""
-    return (batch + 1 << GENERATION_SHIFT) - 1
 
 
 @attrs.define

@@ -41,6 +41,7 @@ CREATE TABLE IF NOT EXISTS tasks (
     polls VARCHAR(255) NOT NULL DEFAULT '',     -- polled kinds: its last polls (lcc.domain.autoperiod)
     asked_time BIGINT,                          -- polled kinds: when its open poll was put into the queue; NULL: none is
     asked_order BIGINT NOT NULL DEFAULT 0,      -- polled kinds: order number of that asking; 0: none was drawn
+    asked_generation BIGINT NOT NULL DEFAULT 0, -- polled kinds: what is fetched for that has a greater generation (lccurl)
     look_time BIGINT,                           -- polled kinds: when it is next looked at what became of that; NULL: it is known
     seen BIGINT NOT NULL DEFAULT 0,             -- polled kinds: change number of the content that its workers have got
     PRIMARY KEY (id),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lcc.storage.tasks.orders import ORDERS
+from lcc.storage.tasks.robots import forget_unknown
 from lcc.storage.tasks.write import DAY_SECONDS, TaskWrite
 
 PAGE_ROWS = 500
@@ -28,6 +29,12 @@ def _drop_hints(write: TaskWrite) -> None:
     """Hints that have waited too long for a robots.txt."""
     limit = [write.now - HELD_SECONDS]
     sql = "SELECT job, origin, COUNT(*) FROM heldnotices WHERE time <= ? GROUP BY job, origin"
-    for job, origin, count in write.txn.query(sql, limit):
+    dropped = write.txn.query(sql, limit)
+    for job, origin, count in dropped:
         write.tell(job, "warn", f"{count} URLs of {origin} are left out: its robots.txt could not be read for a week")
     write.txn.execute("DELETE FROM heldnotices WHERE time <= ?", limit)
+    origins = sorted({origin for _, origin, _ in dropped})
+    waiting = {
+        origin for (origin,) in write.txn.query_in("SELECT origin FROM heldnotices WHERE origin IN ({in})", origins)
+    }
+    forget_unknown(write, [origin for origin in origins if origin not in waiting])

@@ -1,4 +1,8 @@
-"""What became of polls, read from the tables of the queue manager: never written here."""
+"""What became of polls, read from the tables of the queue manager: never written here.
+
+What was fetched for a poll is known by its *generation*: what the queue takes in after the poll has begun has a
+greater one than all before it.  Times would not do: those in these tables are by the clock of another host perhaps.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,13 @@ from lcc.model.sources import Source
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.storage.database.key_ranges import all_views_key, views_range
 from lcc.storage.database.rows import CACHED
+from lcc.storage.database.status import newest_generation
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.watched import providers_of
 from lcc.storage.tasks.change_ranges import range_end
 
 _COLUMNS = (
-    *("urlkey", "state", "change_number", "md5", "len", "mimetype", "charset", "fetched_time", "confirmed_time"),
+    *("urlkey", "state", "change_number", "md5", "len", "mimetype", "charset", "generation"),
     *("fetched_machineid", "fetched_fileid", "curl", "headers", "fetched_url", "moved_url"),
 )
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM lccurl"
@@ -34,7 +39,7 @@ class Page(NamedTuple):
     """The newest view of a page in the cache.
 
     :ivar change: number of its last change.
-    :ivar seen_time: when it was last fetched, or found unchanged; 0: never.
+    :ivar generation: for which it was last fetched, or found unchanged; 0: never.
     :ivar has_content: its content is there.
     :ivar moved: where permanent redirects led; empty: there were none.
     :ivar row: of it, which is looked into only where there is news.
@@ -43,7 +48,7 @@ class Page(NamedTuple):
     key: bytes
     cached: bool
     change: int
-    seen_time: int
+    generation: int
     has_content: bool
     moved: str
     row: tuple[Any, ...]
@@ -78,11 +83,14 @@ class Page(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """An error of a fetch."""
+    """An error of a fetch.
+
+    :ivar generation: for which it was fetched.
+    """
 
     code: int
     text: str
-    time: int
+    generation: int
 
 
 class Results(NamedTuple):
@@ -101,25 +109,27 @@ class PolledPage(NamedTuple):
     :ivar url: normalised, where it is to be seen whose it is now; empty: ``key`` says it.
     :ivar pid: whose it was; 0: nobody's yet.
     :ivar key: for all mime types; empty: not known yet.
-    :ivar asked_time: when its open poll was put into the queue; None: none is.
+    :ivar after: what was fetched for its open poll has a greater generation; None: none is open.
     """
 
     url: str
     pid: int
     key: bytes
-    asked_time: int | None
+    after: int | None
 
 
 class PollRound(NamedTuple):
     """What is known of the pages of polls, all at one time.
 
     :ivar change: number of the cache's last change.
+    :ivar generation: the greatest of the queue, from before all else was read.
     :ivar owners: whose the URLs are; those of nobody are left out.
     :ivar removed: providers that were removed, of those whose pages are nobody's now.
     :ivar faults: errors of those that were not seen since they were asked for.
     """
 
     change: int
+    generation: int
     owners: dict[str, int]
     removed: set[int]
     results: Results
@@ -127,11 +137,10 @@ class PollRound(NamedTuple):
 
 
 def _page(row: tuple[Any, ...]) -> Page:
-    key, state, change, _, _, _, _, fetched, confirmed, machine, file, _, _, _, moved = row
+    key, state, change, _, _, _, _, generation, machine, file, _, _, _, moved = row
     cached = state == CACHED
-    seen = max(fetched or 0, confirmed or 0)
     there = cached and machine is not None and file is not None
-    return Page(bytes(key), cached, change, seen, there, moved or "", row)
+    return Page(bytes(key), cached, change, generation, there, moved or "", row)
 
 
 def read_round(txn: Txn, polls: Sequence[PolledPage], key_of: Callable[[int, str], bytes]) -> PollRound:
@@ -139,16 +148,16 @@ def read_round(txn: Txn, polls: Sequence[PolledPage], key_of: Callable[[int, str
 
     :param key_of: the key of a provider's URL, for all mime types.
     """
-    change = last_change(txn)
+    generation, change = newest_generation(txn), last_change(txn)
     owners = providers_of(txn, {each.url for each in polls if each.url})
     removed = removed_among(txn, {each.pid for each in polls if each.url and each.url not in owners} - {0})
     pages = [
-        (key_of(owners[each.url], each.url) if each.url else each.key, each.asked_time)
+        (key_of(owners[each.url], each.url) if each.url else each.key, each.after)
         for each in polls
         if not each.url or each.url in owners
     ]
     results = read_results(txn, sorted({key for key, _ in pages}))
-    return PollRound(change, owners, removed, results, read_faults(txn, results, pages))
+    return PollRound(change, generation, owners, removed, results, read_faults(txn, results, pages))
 
 
 def read_results(txn: Txn, keys: Sequence[bytes]) -> Results:
@@ -161,7 +170,7 @@ def read_results(txn: Txn, keys: Sequence[bytes]) -> Results:
     for row in txn.query_ranges(_SELECT, _VIEWS, ranges, "urlkey", _ROWS_MAX):
         page = _page(row)
         known = pages.get(all_views_key(page.key))
-        if known is None or (page.cached, page.seen_time) > (known.cached, known.seen_time):
+        if known is None or (page.cached, page.generation) > (known.cached, known.generation):
             pages[all_views_key(page.key)] = page
     queued = txn.query_ranges("SELECT urlkey FROM qdb", f"{_VIEWS} AND operation = 1", ranges, "urlkey", _ROWS_MAX)
     return Results(pages, {all_views_key(bytes(key)) for (key,) in queued})
@@ -170,21 +179,20 @@ def read_results(txn: Txn, keys: Sequence[bytes]) -> Results:
 def read_faults(txn: Txn, results: Results, asked: Sequence[tuple[bytes, int | None]]) -> dict[bytes, Fault]:
     """The last error of each of these pages since it was asked for, of those that were not seen since.
 
-    :param asked: key for all mime types, and when it was asked for, in seconds since 1970.
+    :param asked: key for all mime types, and :attr:`PolledPage.after`.
     """
-    since: dict[bytes, int] = {}
-    for key, asked_time in asked:
+    upto: dict[bytes, int] = {}
+    for key, after in asked:
         page = results.pages.get(key)
-        seen = page is not None and page.cached and page.seen_time >= (asked_time or 0)
-        if asked_time is not None and key not in results.queued and not seen:
-            since[key] = asked_time
-    pids = sorted({int.from_bytes(key[:4], "big") for key in since})
-    sql = "SELECT urlkey, code, message, time FROM urlerrs WHERE pid IN ({in}) AND time >= ?"
+        if after is not None and key not in results.queued and not (page and page.cached and page.generation > after):
+            upto[key] = after
+    sql = "SELECT urlkey, code, message, generation FROM urlerrs"
     faults: dict[bytes, Fault] = {}
-    for key, number, text, time in txn.query_in(sql, pids, (), [min(since.values(), default=0)]):
+    ranges = [views_range(key) for key in sorted(upto)]
+    for key, number, text, generation in txn.query_ranges(sql, _VIEWS, ranges, "urlkey", _ROWS_MAX):
         page_key = all_views_key(bytes(key))
-        if time >= since.get(page_key, time + 1) and (page_key not in faults or time >= faults[page_key].time):
-            faults[page_key] = Fault(number, text, time)
+        if generation > max(upto[page_key], faults[page_key].generation if page_key in faults else 0):
+            faults[page_key] = Fault(number, text, generation)
     return faults
 
 

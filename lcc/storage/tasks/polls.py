@@ -20,15 +20,15 @@ from lcc.model.tasks import DueJob, Job, JobState, Task, TaskState
 from lcc.storage.database.transactions import Question, Txn
 from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.outbox import OUTBOX_SINCE, OutboxSet, add_polls, root_of
-from lcc.storage.tasks.robots import ROBOTS, remove_task, robots_known, settled
+from lcc.storage.tasks.robots import ROBOTS, known_so_far, remove_task, robots_known, settled
 from lcc.storage.tasks.rows import TASKS, task_of, task_values, write_list
 from lcc.storage.tasks.write import TaskWrite
 
-_OWN = ("pid", "urlkey", "polls", "asked_time", "asked_order", "seen")
+_OWN = ("pid", "urlkey", "polls", "asked_time", "asked_order", "asked_generation", "seen")
 _ROW = (*TASKS.columns, "polled", *_OWN, "look_time")
 _NOTED = (
     *("due_time", "started_time", "ended_time", "last_state", "since_time", "failures", "message", "state"),
-    *("every_seconds", "polls", "asked_time", "asked_order", "look_time"),
+    *("every_seconds", "polls", "asked_time", "asked_order", "asked_generation", "look_time"),
 )
 """What a poll changes of its task, besides whose its page is."""
 _STATE = ("due_time", "ended_time", "last_state", "since_time", "failures", "message", "state", "every_seconds")
@@ -46,6 +46,7 @@ class Poll(NamedTuple):
     :ivar history: of its last polls, as the rules write it.
     :ivar asked_time: when its open poll was put into the queue; None: none is.
     :ivar order: order number of ``pid`` that was drawn when its open poll began; 0: none was.
+    :ivar generation: what the queue has fetched for its open poll, or failed to, has a greater one.
     :ivar seen: change number of the content that its workers got last.
     """
 
@@ -55,6 +56,7 @@ class Poll(NamedTuple):
     history: str
     asked_time: int | None
     order: int
+    generation: int
     seen: int
 
     @property
@@ -84,10 +86,12 @@ class Asked(NamedTuple):
     :ivar pid: whose the page is; 0: not known.
     :ivar key: of the page; empty: the URL is none.
     :ivar order: order number of ``pid`` that was drawn for it; 0: none was.
+    :ivar generation: the greatest of the queue before it is put there.
     :ivar unchanged: the last poll has found nothing new.
+    :ivar note: what else people are to know of that; empty: nothing.
     :ivar fault: why it has failed; empty: it has not.
     :ivar gone: the page says that it is gone for ever (410): it is polled no longer.
-    :ivar code: of the fault, if it is one of a fetch.
+    :ivar code: of the fault, if it is one of a fetch, or of the UNS.
     :ivar max_age: so many seconds the page may be kept, as its server said; 0: it did not.
     :ivar moved: the URL that it has moved to for good; empty: nowhere.
     :ivar wait: it still waits in the queue: no other one is put there.
@@ -97,7 +101,9 @@ class Asked(NamedTuple):
     pid: int = 0
     key: bytes = b""
     order: int = 0
+    generation: int = 0
     unchanged: bool = False
+    note: str = ""
     fault: str = ""
     gone: bool = False
     wait: bool = False
@@ -107,8 +113,8 @@ class Asked(NamedTuple):
 
 
 def _poll(row: tuple[Any, ...]) -> Poll:
-    pid, key, history, asked, order, seen = row[len(TASKS.columns) :]
-    return Poll(task_of(row[: len(TASKS.columns)]), pid, bytes(key or b""), history, asked, order, seen)
+    pid, key, *others = row[len(TASKS.columns) :]
+    return Poll(task_of(row[: len(TASKS.columns)]), pid, bytes(key or b""), *others)
 
 
 class PollsToDo(NamedTuple):
@@ -249,7 +255,7 @@ def _ask(write: TaskWrite, rules: ITaskRules, asked: Sequence[Asked]) -> list[Ou
             write.txn.execute(sql, [write.now, task.id])
             continue
         noted.append(note)
-        if task.state is TaskState.ACTIVE:
+        if note.asks:
             polls.append((each.pid, _root(poll.url), poll.url))
     _note(write, noted)
     return add_polls(write, polls)
@@ -269,6 +275,11 @@ class _Note(NamedTuple):
     due_time: int | None
 
     @property
+    def asks(self) -> bool:
+        """It is put into the queue: where no provider can be made for its site, it is not."""
+        return self.task.state is TaskState.ACTIVE and self.asked.pid != 0
+
+    @property
     def page(self) -> tuple[int, bytes]:
         """Provider and key of its page."""
         return self.asked.pid or self.asked.poll.pid, self.asked.key or self.asked.poll.key
@@ -281,8 +292,9 @@ class _Note(NamedTuple):
             *(self.due_time, self.now if goes_on else task.started_time, task.ended_time),
             *(task.last_state.value if task.last_state else "", task.since_time, task.failures, task.message),
             *(task.state.value, task.when.every_seconds, self.history),
-            *((self.now, self.asked.order) if goes_on else (None, 0)),
-            self.now + LOOK_SECONDS if goes_on and self.page[1] else None,
+            *((self.now, self.asked.order) if self.asks else (None, 0)),
+            self.asked.generation,
+            self.now + LOOK_SECONDS if self.asks and self.page[1] else None,
         )
 
     @property
@@ -372,10 +384,12 @@ def _save_state(write: TaskWrite, task: Task) -> None:
 def _judged(write: TaskWrite, rules: ITaskRules, task: Task, asked: Asked) -> Task:
     """The task, as its last poll leaves it; what has waited for a robots.txt goes on."""
     task = _told(task, asked, write.now)
-    if task.spec.kind == ROBOTS and asked.code:
-        allow = robots_known(write, rules, task.id, "", rules.robots_in_place(asked.code), asked.code)
+    if task.spec.kind == ROBOTS and asked.fault:
+        allow = known_so_far(write, task.id)
+        if asked.code:
+            allow = robots_known(write, rules, task.id, "", rules.robots_in_place(asked.code), asked.code)
         task = settled(task, allow)
-        if allow == "all":
+        if asked.code and allow == "all":
             task = _succeeded(task, write.now, f"no robots.txt, all may be fetched: {asked.fault}")
     return task
 
@@ -422,7 +436,7 @@ def _told(task: Task, asked: Asked, now: int) -> Task:
     if asked.unchanged:
         if task.last_state is JobState.PERMANENT and task.since_time is not None:
             return task  # no worker can read what is there: it fails until that changes
-        task = _succeeded(task, now)
+        task = _succeeded(task, now, asked.note)
     elif asked.fault:
         task = attrs.evolve(
             task,

@@ -4,12 +4,15 @@ The first hint of a site makes a task of the kind ``robots``, and waits, as thos
 known, what they allow goes into the outbox, the rest is left out, and so is what comes later.  A robots.txt that
 could not be read (5xx, 429, no answer, an error of ours) forbids nothing for good: hints wait on, and it is asked for
 again soon.
+
+Whoever writes a feed may name as many hosts as it likes, whether they exist or not: new sites are bounded, for each
+job and all together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -29,6 +32,10 @@ UNREAD_SECONDS_MAX = 3600
 """While it cannot be read, the period doubles with each failure, up to this."""
 HELD_MAX = 10_000
 """Hints of one site that wait; further ones are left out."""
+NEW_SITES_MAX = 1000
+"""Sites of which a job gives the first hints."""
+UNREAD_SITES_MAX = 10_000
+"""Sites whose hints wait for a robots.txt: while there are so many, no hints of further ones are taken."""
 _ORIGIN_CHARS_MAX = 255
 _HINTS = frozenset({"feed", "link"})
 _BOUND = frozenset({"update", "recheck"})
@@ -49,31 +56,61 @@ def notify(write: TaskWrite, rules: ITaskRules, notices: Iterable[JobNotice], as
             hints.setdefault(root_of(notice.url), []).append(notice)
         else:
             free.append(notice)
+    for origin in [origin for origin in hints if len(origin) > _ORIGIN_CHARS_MAX]:
+        left = f"{len(hints.pop(origin))} URLs of a host whose name is too long are left out: {origin[:80]}"
+        write.tell(job, "warn", left)
+    sql = "SELECT origin, rules, allow, checked_time, status FROM robots WHERE origin IN ({in})"
+    known = {row[0]: row[1:] for row in write.txn.query_in(sql, sorted(hints))}
+    _ask_for_new(write, rules, {origin: each for origin, each in hints.items() if origin not in known}, job)
     for origin, each in hints.items():
-        free += _admitted(write, rules, origin, each, job)
+        if origin in known:
+            free += _admitted(write, rules, origin, known[origin], each, job)
     add_notices(write, free, asking, job)
 
 
-def _admitted(
-    write: TaskWrite, rules: ITaskRules, origin: str, notices: list[JobNotice], job: int
-) -> list[JobNotice]:
-    if len(origin) > _ORIGIN_CHARS_MAX:
-        left = f"{len(notices)} URLs of a host whose name is too long are left out: {origin[:80]}"
-        write.tell(job, "warn", left)
-        return []
-    row = write.txn.one("SELECT rules, allow, checked_time, status FROM robots WHERE origin = ?", [origin])
-    if row is None:
+def _ask_for_new(write: TaskWrite, rules: ITaskRules, hints: Mapping[str, list[JobNotice]], job: int) -> None:
+    """Sites of which nothing is known yet: their robots.txt is asked for, as far as so many may be; these wait."""
+    if not hints:
+        return
+    sql = (
+        "SELECT COUNT(*) FROM (SELECT 1 FROM robots WHERE allow = ? AND EXISTS"
+        " (SELECT 1 FROM heldnotices WHERE heldnotices.origin = robots.origin) LIMIT ?) some"
+    )
+    unread = write.txn.value(sql, [NONE, UNREAD_SITES_MAX], 0)
+    room = min(NEW_SITES_MAX, UNREAD_SITES_MAX - unread)
+    origins = list(hints)
+    for origin in origins[:room]:
         _ask_for(write, rules, origin)
-    if row is None or not row[2]:
+        _hold(write, origin, hints[origin], job)
+    left = origins[room:]
+    if left:
+        count = sum(len(hints[origin]) for origin in left)
+        bounds = f"{NEW_SITES_MAX:,} of a job, and {UNREAD_SITES_MAX:,} that wait for their robots.txt"
+        write.tell(job, "warn", f"{count} URLs of {len(left)} new sites are left out: there may be {bounds}")
+
+
+def _admitted(
+    write: TaskWrite,
+    rules: ITaskRules,
+    origin: str,
+    known: tuple[Any, ...],
+    notices: list[JobNotice],
+    job: int,
+) -> list[JobNotice]:
+    """
+    :param known: rules, what holds, when it was asked for, and the status of that.
+    """
+    text, allow, checked_time, status = known
+    if not checked_time:
         _hold(write, origin, notices, job)
         return []
-    if row[1] == NONE:
+    if allow == NONE:
         waiting = _hold(write, origin, notices, job)
         if waiting:
-            why = f"its robots.txt could not be read ({row[3]}); it is asked for again"
+            why = f"its robots.txt could not be read ({status}); it is asked for again"
             write.tell(job, "info", f"{waiting} URLs of {origin} wait: {why}")
         return []
-    return _allowed(write, rules, row[0], row[1], notices, job)
+    return _allowed(write, rules, text, allow, notices, job)
 
 
 def _allowed(
@@ -217,6 +254,11 @@ def robots_known(write: TaskWrite, rules: ITaskRules, task: int, text: str, allo
     return str(allow)
 
 
+def known_so_far(write: TaskWrite, task: int) -> str:
+    """What holds of the site whose robots.txt this task polls."""
+    return str(write.txn.value("SELECT allow FROM robots WHERE task = ?", [task], NONE))
+
+
 def _release(write: TaskWrite, rules: ITaskRules, origin: str, text: str, allow: str) -> None:
     if allow == NONE:
         return  # for now: they wait on, for some days
@@ -239,6 +281,17 @@ def settled(task: Task, allow: str) -> Task:
     if allow == NONE:
         every = min(FIRST_SECONDS << min(task.failures, 10), UNREAD_SECONDS_MAX)
     return attrs.evolve(task, when=attrs.evolve(task.when, every_seconds=every))
+
+
+def forget_unknown(write: TaskWrite, origins: Sequence[str]) -> None:
+    """No hint of these sites waits any longer: those for which no provider could be made are not asked for until the
+    next one comes."""
+    sql = (
+        "SELECT robots.task FROM robots JOIN tasks ON tasks.id = robots.task"
+        " WHERE robots.origin IN ({in}) AND robots.allow = ? AND tasks.pid = 0"
+    )
+    for (task,) in write.txn.query_in(sql, origins, (), [NONE]):
+        remove_task(write, task)
 
 
 def remove_task(write: TaskWrite, number: int) -> None:
