@@ -66,7 +66,6 @@ def spawn_by(
     settings = {"limits": list(limits), "extractors": list(extractors), "robot": robot}
     command, environment = python_process(module, json.dumps(settings))
     environment["PATH"] = os.environ.get("PATH", os.defpath)  # of pdfinfo
-    environment["OPENBLAS_NUM_THREADS"] = "1"  # each thread takes address space, of which there is a limit
 
     def spawn(protocol: ProcessProtocol) -> Any:
         return reactor.spawnProcess(protocol, command[0], command, environment, "/")

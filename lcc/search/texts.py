@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 import re
 import unicodedata
 from functools import cache
@@ -105,6 +106,8 @@ def identifier() -> Any:
     """Tells languages; None: py3langid is not installed."""
     if find_spec("py3langid") is None:
         return None
+    # Of numpy, which it imports: each thread takes address space, of which there is a limit.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
