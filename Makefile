@@ -62,7 +62,7 @@ FORCE:
 
 $(STAMPS)/run: setup.cfg pyproject.toml $(STAMPS)/python $(STAMPS)/place
 	@echo "Installing the LCC and what it needs into $(VENV) …"
-	@$(PIP) install --editable .
+	@$(PIP) install --editable '.[search]'
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/run

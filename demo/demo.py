@@ -25,6 +25,9 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.error import URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import urlopen
 
 from lcc.config import load_config
 from lcc.storage.database.database import BlockingDatabase
@@ -34,6 +37,7 @@ HERE = Path(__file__).resolve().parent
 TOOLS = Path(sys.executable).parent
 PAGES_MIN = 300
 WAIT_SECONDS = 90.0
+LATEST_WORD = "zymurgy"
 _step_numbers = count(1)
 
 
@@ -67,6 +71,7 @@ class Demo:
         self.site = folder / "site"
         self.config = folder / "lcc.toml"
         self.uns_port = free_port()
+        self.search = f"http://127.0.0.1:{free_port()}/"
         self.pid = 0
         self.environment = {**os.environ, "PATH": f"{TOOLS}{os.pathsep}{os.environ.get('PATH', '')}"}
 
@@ -80,6 +85,7 @@ class Demo:
                 token = self.publish_all()
                 self.publish_changes(token)
                 self.measure_one_change()
+                self.search_pages()
                 step("Stopping", "Any role may be stopped or killed at any moment; nothing accepted is ever lost.")
 
     def make_pages(self) -> None:
@@ -106,7 +112,10 @@ class Demo:
 
     def configure(self) -> None:
         step("An LCC", "One file configures all roles; every setting has a default: SQLite, all in one home folder.")
-        self.config.write_text(f'home = "home"\n\n[uns]\nlisten = "tcp:{self.uns_port}:interface=127.0.0.1"\n')
+        self.config.write_text(
+            f'home = "home"\n\n[uns]\nlisten = "tcp:{self.uns_port}:interface=127.0.0.1"\n\n'
+            f'[search]\nlisten = "tcp:{urlsplit(self.search).port}:interface=127.0.0.1"\nopen = true\n'
+        )
         say(f"lcc.toml:\n{indent(self.config.read_text())}")
         self.shell("lcc-admin --config lcc.toml init")
 
@@ -194,7 +203,7 @@ class Demo:
         step("How fast", "One page changes; a provider that stays connected says so, in the protocol itself:")
         page = self.pages()[0]
         with page.open("a") as file:
-            file.write("<p>The latest line.</p>\n")
+            file.write(f"<p>The latest line has the word {LATEST_WORD}.</p>\n")
         url = self.prefix + str(page.relative_to(self.site))
         message = f'<l:set set="partial"><url c="{url}" m="text/html"/></l:set>'
         say(indent(message))
@@ -212,10 +221,31 @@ class Demo:
             accepted = time.monotonic()
             self.wait_for("the change", lambda: database.interact(last_change) > before, every_seconds=0.001)
             cached = time.monotonic()
+            self.wait_for("the word to be found", lambda: self.found(LATEST_WORD) == 1, every_seconds=0.02)
+            findable = time.monotonic()
         say(
             f"accepted, on stable storage, after {1000 * (accepted - told):.0f} ms; fetched and in the cache "
-            f"{1000 * (cached - told):.0f} ms after the notification."
+            f"{1000 * (cached - told):.0f} ms after the notification; found by the search after "
+            f"{1000 * (findable - told):.0f} ms."
         )
+
+    def search_pages(self) -> None:
+        step("Searching", "The search follows the cache, as any content user can, and has indexed all of it.")
+        self.shell("lcc-admin --config lcc.toml search --limit 3 socket server")
+        query = urlencode({"q": "socket server", "format": "json"})
+        say(f"The same for programs: {self.search}search?{query} ({self.found('socket server')} hits)")
+        say(f"And for people, in a browser: {self.search}search?q=socket+server")
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            input("   Press Enter to stop.  ")
+
+    def found(self, text: str) -> int:
+        """How many pages a search finds."""
+        query = urlencode({"q": text, "format": "json"})
+        try:
+            with urlopen(f"{self.search}search?{query}", timeout=WAIT_SECONDS) as reply:
+                return int(json.load(reply)["total"])
+        except URLError:  # it does not listen yet, or its index is not open yet
+            return -1
 
     @contextmanager
     def database(self) -> Iterator[Any]:

@@ -32,7 +32,7 @@ COMMANDS = {
     "resync": "feeds.resync:resync_group",
     "spider": "spider.crawls:spider_group",
     "push": "push.keys:push_group",
-    "search": "search.index:search_group",
+    "search": "search.words:search_group",
     "task": "tasks.tasks:task_group",
     "job": "tasks.jobs:job_group",
     "resource": "tasks.resources:resource_group",

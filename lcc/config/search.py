@@ -15,6 +15,29 @@ class SearchConfig:
     open: bool = setting(
         False, "everybody may search all pages, without a login; else users of lcc-admin web-user and user"
     )
+    title: str = setting("", "name of the search, on its pages and in browsers; empty: LCC search")
+    url: str = setting("", "public URL, such as https://search.example.org/; https turns on HSTS")
+    hosts: tuple[str, ...] = setting(
+        (), "further host names under which it is reached, besides that of url, localhost and IP addresses"
+    )
+    proxy: bool = setting(
+        False,
+        "the endpoint is only reachable through a reverse proxy that appends the client's address to X-Forwarded-For",
+    )
+    session_max: float = setting(7 * 86400.0, "maximum duration of a login", unit="seconds", minimum=60)
+    session_idle: float = setting(86400.0, "logins that are not used end after this long", unit="seconds", minimum=60)
+    sessions_max: int = setting(
+        1000,
+        "maximum number of logins; beyond this, the longest idle one of the user with the most logins ends",
+        minimum=1,
+    )
+    sessions_per_user: int = setting(
+        50, "of these, of one user; beyond this, the user's longest idle one ends", minimum=1
+    )
+    failed_logins: int = setting(
+        10, "failed logins within login_window before a user or an address is throttled", minimum=1
+    )
+    login_window: float = setting(300.0, "time window for failed_logins", unit="seconds", minimum=1)
     cache: str = setting(
         "unix:{home}/cu.sock", "lcc-cu, to read pages from: https://host:port, http://host:port or unix:PATH"
     )

@@ -37,7 +37,7 @@ def results_json(query: Query, results: Results, complete: bool) -> dict[str, An
     return {
         "query": query.text,
         "total": results.total,
-        "hits": [_hit(hit) for hit in results.hits],
+        "hits": [hit_json(hit) for hit in results.hits],
         "next": results.next or None,
         "suggestion": results.suggestion or None,
         "sites": [_facet(each) for each in results.sites],
@@ -46,7 +46,8 @@ def results_json(query: Query, results: Results, complete: bool) -> dict[str, An
     }
 
 
-def _hit(hit: Hit) -> dict[str, Any]:
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """An object with :data:`HIT_FIELDS`."""
     return {
         "url": hit.url,
         "title": hit.title,

@@ -15,7 +15,6 @@ from lcc.client.cache import CacheClient
 from lcc.config import Config
 from lcc.errors import ConfigError
 from lcc.model.links import ExtractionLimits
-from lcc.roles.authenticator import Authenticator
 from lcc.roles.extraction import ExtractionPool, spawn_by
 from lcc.search.interfaces import INDEX, REBUILD
 from lcc.services.common import HomeService, RoleOptions, RoleService
@@ -114,7 +113,8 @@ def build(config: Config, environment: Environment) -> RoleService:
     from lcc.roles.search.engine import SearchServer
     from lcc.roles.search.index import SearchIndex
     from lcc.roles.search.metrics import SearchMetrics
-    from lcc.roles.search.site import build_site
+    from lcc.roles.search.pages.site import build_site
+    from lcc.roles.search.readers import Readers
 
     folder, disk = config.under_home(settings.folder), environment.disk
     limits = ExtractionLimits(
@@ -139,14 +139,15 @@ def build(config: Config, environment: Environment) -> RoleService:
         environment.now,
     )
     services = RoleService("search", SearchCommands(engine), SearchMetrics(engine))
-    database, authenticator = None, None
+    database = None
     if not settings.open:
         # Those who may search, and nothing else.
         database = environment.database(
             config.database.url, config.home, reactor, config.database, random=environment.chance
         )
-        authenticator = Authenticator(database, "nothing", settings, reactor)
-    site = build_site(engine, authenticator, reactor, environment.now)
+    readers = Readers(settings, database, environment.in_thread, environment.token, reactor)
+    secure = listen.startswith(("tls:", "ssl:")) or settings.url.startswith("https:")
+    site = build_site(engine, readers, client, environment.token, secure, reactor)
     for service in (
         HomeService(config.home, disk),
         environment.lock(config.home / "search.lock"),

@@ -114,6 +114,20 @@ def run(
     working.addErrback(failed)
 
 
+def bearer_token(request: Request) -> str | None:
+    """The token of the request; None: it has none.
+
+    :raises HttpError: there is an Authorization that holds none.
+    """
+    value = text_header(request, "authorization")
+    if value is None:
+        return None
+    scheme, _, token = value.partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise HttpError(401, "the Authorization must be: Bearer TOKEN", www_authenticate='Bearer realm="LCC"')
+    return token.strip()
+
+
 def client_address(request: Request, proxy: bool) -> str:
     """Where a request comes from; empty: from a UNIX socket.
 

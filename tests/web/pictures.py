@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .chromium import Chromium
+from tests.support.chromium import Chromium
 
 SHAPES = {
     "monitor-light": (1280, 900, False, False),

@@ -3,23 +3,21 @@ a screen reader gets."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import pytest_twisted
-from axe_core_python.base import AXE_SCRIPT
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
 from lcc.model import Provider
 from lcc.storage.database.order_rows import RETRY
 from lcc.storage.providers.providers import add_provider
+from tests.support.chromium import Chromium, accessibility
 from tests.support.qm_state import STATE
 from tests.support.queue import notice
 
-from .chromium import Chromium
 from .kit import CANARY, PASSWORD, Watch
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -140,13 +138,3 @@ async def test_without_scripts(open_watch: Callable[..., Watch], chromium: Chrom
     await deferToThread(chromium.click, ".who button")
     assert (await deferToThread(chromium.url)) == f"{address}/login"
     assert chromium.complaints == []
-
-
-def accessibility(browser: Chromium) -> list[str]:
-    """What axe finds: names, labels, headings, landmarks, contrast, tables, …"""
-    browser.evaluate(AXE_SCRIPT + "; true")
-    found = browser.evaluate(
-        "axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations.map("
-        "v => v.id + ': ' + v.nodes.map(n => n.html.slice(0, 200) + ' ' + n.failureSummary).join(' | '))))"
-    )
-    return list(json.loads(found))

@@ -1,4 +1,4 @@
-"""``lcc-admin search``: the index of the search server of this machine."""
+"""``lcc-admin search rebuild``: a new index for the search server of this machine."""
 
 from __future__ import annotations
 
@@ -25,12 +25,7 @@ def order_rebuild(config: Config) -> None:
         ) from None
 
 
-@click.group("search")
-def search_group() -> None:
-    """The index of the search server of this machine (doc/search.md)."""
-
-
-@search_group.command("rebuild")
+@click.command("rebuild")
 @pass_admin
 def rebuild_command(admin: Admin) -> None:
     """Have the index thrown away and built anew.

@@ -18,10 +18,10 @@ from lcc.roles.cu.atom import MEDIA_TYPE, address_of, atom_document, feed_query,
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.query import parse_query
 from lcc.roles.cu.web.listings import asked_pairs
-from lcc.roles.cu.web.replies import Asked, bearer_token
+from lcc.roles.cu.web.replies import Asked
 from lcc.roles.cu.web.resourcesync import own_url
 from lcc.transport.connection_limits import party_of
-from lcc.transport.http_replies import HttpError, reply_json
+from lcc.transport.http_replies import HttpError, bearer_token, reply_json
 from lcc.transport.http_server import text_header
 
 

@@ -16,24 +16,9 @@ from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.query import QueryError
 from lcc.roles.cu.tokens import StartAgain, TokenError
 from lcc.transport.connection_limits import party_of
-from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError, reply_json, run
-from lcc.transport.http_server import text_header
+from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError, bearer_token, reply_json, run
 
 _log = Logger()
-
-
-def bearer_token(request: Request) -> str | None:
-    """The token of the request; None: it has none.
-
-    :raises HttpError: there is an Authorization that holds none.
-    """
-    value = text_header(request, "authorization")
-    if value is None:
-        return None
-    scheme, _, token = value.partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
-        raise HttpError(401, "the Authorization must be: Bearer TOKEN", www_authenticate='Bearer realm="LCC"')
-    return token.strip()
 
 
 class Asked(Resource):

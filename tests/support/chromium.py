@@ -20,6 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from axe_core_python.base import AXE_SCRIPT
+
 PATIENCE_SECONDS = 60.0
 _START = """
 import fcntl, os, sys
@@ -122,8 +124,12 @@ class Chromium:
 
     def press(self, key: str, code: int) -> None:
         """Press a key."""
-        for kind in ("keyDown", "keyUp"):
-            self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+        self._key(key, code)
+
+    def enter(self, text: str) -> None:
+        """Type a text into what has the focus, press Enter, and wait until the page is there."""
+        self._call("Input.insertText", text=text)
+        self._and_load(lambda: self._key("Enter", 13, text="\r"))
 
     def size(self, width: int, height: int, *, phone: bool = False, scale: float = 1) -> None:
         """The size of its window."""
@@ -159,6 +165,10 @@ class Chromium:
             raise BrowserFailed(json.dumps(answer["exceptionDetails"])[:2000])
         return answer["result"].get("value")
 
+    def attribute(self, selector: str, name: str) -> str:
+        """What an attribute of an element is."""
+        return str(self.evaluate(f"document.querySelector({json.dumps(selector)}).getAttribute({json.dumps(name)})"))
+
     def text(self, selector: str) -> str:
         """What an element says."""
         return str(self.evaluate(f"document.querySelector({json.dumps(selector)}).textContent.trim()"))
@@ -188,6 +198,10 @@ class Chromium:
             self._events.clear()
         act()
         self._event("Page.loadEventFired")
+
+    def _key(self, key: str, code: int, **more: Any) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **more)
 
     def _place(self, selector: str) -> tuple[float, float]:
         node = self._node(selector)
@@ -258,3 +272,13 @@ class Chromium:
             self.complaints.append(f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}")
         elif message["method"] == "Page.loadEventFired":
             self._events.append(message)
+
+
+def accessibility(browser: Chromium) -> list[str]:
+    """What axe finds: names, labels, headings, landmarks, contrast, tables, …"""
+    browser.evaluate(AXE_SCRIPT + "; true")
+    found = browser.evaluate(
+        "axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations.map("
+        "v => v.id + ': ' + v.nodes.map(n => n.html.slice(0, 200) + ' ' + n.failureSummary).join(' | '))))"
+    )
+    return list(json.loads(found))

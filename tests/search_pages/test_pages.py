@@ -1,0 +1,230 @@
+"""What people and programs see of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import pytest_twisted
+from lxml import etree
+
+from lcc.domain.keys import url_key
+from lcc.roles.search.pages.base import followed
+from lcc.roles.search.pages.cached import Unconnected, kind_shown
+from lcc.roles.search.pages.results import address, narrowed, several
+from lcc.search.values import Facet, Order
+
+from .kit import HOSTILE, A, B, Searching, article
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+OPENSEARCH = "{http://a9.com/-/spec/opensearch/1.1/}"
+
+
+def escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def fill(search: Searching) -> None:
+    search.put(f"{A}apples", article("Apples and pears", "All about an orchard with apple trees. " * 3), mtime=3000)
+    search.put(f"{B}orchard", article("The orchard", "Cherries only."), pid=2, mtime=2000)
+    search.put(f"{A}notes", "orchard notes, plain", mimetype="text/plain", mtime=1000)
+    search.put(f"{A}hostile", article(escaped(HOSTILE), f"An orchard {escaped(HOSTILE)} it is."), mtime=500)
+
+
+@pytest_twisted.ensureDeferred
+async def test_results_as_a_page(open_search: Callable[..., Searching]) -> None:
+    search = open_search()
+    fill(search)
+    await search.indexed()
+    browser = search.browser()
+    start = await browser.get("/")
+    assert start.status == 200 and start.page.forms[0].action == "/search"
+    assert (await browser.get("/search?q=+")).headers["location"] == "/"
+
+    reply = await browser.get("/search?q=orchard")
+    page = reply.page
+    assert reply.status == 200 and " ".join(page.xpath("//h1")[0].text_content().split()) == "4 pages with orchard"
+    assert set(page.xpath("//li/h2/a/@href")) == {f"{A}apples", f"{B}orchard", f"{A}notes", f"{A}hostile"}
+    assert {text.lower() for text in page.xpath("//mark/text()")} == {"orchard"}
+    # What a stranger wrote is text.
+    assert HOSTILE in page.text_content() and "<b onclick" not in reply.body.decode()
+    assert not page.xpath("//script | //b | //*[@onclick]")
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+    assert "script-src" not in reply.headers["content-security-policy"]
+
+    # Narrower, by sites and types; and in another order.
+    narrower = {text: (await browser.get(href)).page for text, href in links(page, "//aside//a")}
+    assert narrower.keys() == {"www.example.org", "other.example.net", "html", "text"}
+    assert narrower["other.example.net"].xpath("//li/h2/a/@href") == [f"{B}orchard"]
+    assert narrower["text"].xpath("//li/h2/a/@href") == [f"{A}notes"]
+    by_date = (await browser.get(dict(links(page, "//nav[@aria-label='Order']/a"))["Newest first"])).page
+    assert [each.rpartition("/")[2] for each in by_date.xpath("//li/h2/a/@href")] == [
+        *("apples", "orchard", "notes", "hostile")
+    ]
+    assert by_date.xpath("//input[@name='order']/@value") == ["date"]
+
+    # Page by page.
+    first = (await browser.get("/search?q=orchard&limit=3")).page
+    (onwards,) = first.xpath("//a[@rel='next']/@href")
+    assert len(first.xpath("//ol/li")) == 3
+    second = (await browser.get(f"{onwards}&limit=3")).page
+    assert len(second.xpath("//ol/li")) == 1 and not second.xpath("//a[@rel='next']")
+    assert second.xpath("//nav[@class='pages']/a/text()") == ["First page"]
+
+    nothing = (await browser.get("/search?q=orchrad")).page
+    assert "No page" in nothing.xpath("//h1")[0].text_content()
+    assert nothing.xpath("//p[@class='suggestion']/a/text()") == ["orchard"]
+    assert len((await browser.get(nothing.xpath("//p[@class='suggestion']/a/@href")[0])).page.xpath("//ol/li")) == 4
+
+
+def links(page: Any, xpath: str) -> list[tuple[str, str]]:
+    return [(each.text_content(), each.get("href")) for each in page.xpath(xpath)]
+
+
+@pytest_twisted.ensureDeferred
+async def test_bad_queries_are_told_what_is_wrong(open_search: Callable[..., Searching]) -> None:
+    search = open_search()
+    await search.indexed()
+    browser = search.browser()
+    for query, text in (
+        ("since:yesterdayish", "since"),
+        ("-only", "leaves words out"),
+        ("*", "no word"),
+        ("x" * 2000, "characters"),
+        ("site:%3Cb%3E", "site"),
+    ):
+        reply = await browser.get(f"/search?q={query}")
+        assert reply.status == 400 and text in reply.page.xpath("//*[@role='alert']")[0].text_content(), query
+        assert not reply.page.xpath("//b")
+        told = await browser.get(f"/search?q={query}&format=json")
+        assert told.status == 400 and text in told.json()["error"]
+    for path in ("q=a&format=pdf", "q=a&limit=0", "q=a&limit=x", "q=a&order=size", "q=a&after=x", "q=%ff", "q=a&q=b"):
+        assert (await browser.get(f"/search?{path}")).status == 400, path
+    assert (await browser.get("/search?q=%22never+closed")).status == 200
+    assert (await browser.get(f"/search?q={'x' * 100_000}")).status == 431
+    assert (await browser.get("/search", method="POST")).status == 405
+    assert (await browser.get("/elsewhere")).status == 404
+    assert (await search.browser(host="evil.example").get("/search?q=a")).status == 421
+
+
+@pytest_twisted.ensureDeferred
+async def test_results_for_programs(open_search: Callable[..., Searching]) -> None:
+    search = open_search('open = true\ntitle = "Fruit & more"\nurl = "https://search.example.org/"')
+    fill(search)
+    await search.indexed()
+    browser = search.browser()
+    told = (await browser.get("/search?q=orchard+-pears&format=json&limit=2&order=date")).json()
+    assert {"total", "hits", "sites", "types", "suggestion", "next"} <= told.keys()
+    assert told["total"] == 3 and [each["name"] for each in told["sites"]] == ["www.example.org", "other.example.net"]
+    first, second = told["hits"]
+    assert (first["url"], first["title"], first["type"], first["date"]) == (
+        f"{B}orchard",
+        "The orchard",
+        "html",
+        2000,
+    )
+    assert {"snippet", "marks", "score", "key", "site", "language", "provider"} <= first.keys()
+    begin, end = second["marks"][0]
+    assert second["snippet"][begin:end] == "orchard"
+    more = (await browser.get(f"/search?q=orchard+-pears&format=json&limit=2&order=date&after={told['next']}")).json()
+    assert [hit["title"] for hit in more["hits"]] == [HOSTILE] and more["next"] is None
+
+    reply = await browser.get("/search?q=orchard&format=atom")
+    assert reply.headers["content-type"] == "application/atom+xml"
+    feed = etree.fromstring(reply.body)
+    assert feed.findtext(f"{ATOM}title") == "orchard · Fruit & more"
+    assert feed.findtext(f"{OPENSEARCH}totalResults") == "4"
+    entries = feed.findall(f"{ATOM}entry")
+    assert [each.findtext(f"{ATOM}title") for each in entries][::3] == ["Apples and pears", HOSTILE], "newest first"
+    assert entries[1].find(f"{ATOM}link").get("href") == f"{B}orchard"
+    assert feed.findtext(f"{ATOM}updated") == "1970-01-01T00:50:00Z"
+    (own,) = feed.xpath("//*[@rel='self']/@href")
+    assert own.startswith("https://search.example.org/search?q=orchard")
+
+    reply = await browser.get("/opensearch.xml")
+    assert reply.headers["content-type"] == "application/opensearchdescription+xml"
+    described = etree.fromstring(reply.body)
+    assert described.findtext(f"{OPENSEARCH}ShortName") == "Fruit & more"
+    templates = {each.get("type"): each.get("template") for each in described.findall(f"{OPENSEARCH}Url")}
+    assert templates["text/html"] == "https://search.example.org/search?q={searchTerms}"
+    assert templates.keys() == {"text/html", "application/atom+xml", "application/json"}
+
+
+@pytest_twisted.ensureDeferred
+async def test_cached_copies(open_search: Callable[..., Searching]) -> None:
+    search = open_search()
+    page = article("Copy", "original bytes", "<script>x()</script>")
+    search.put(f"{A}copy", page, mtime=0, charset="utf-8")
+    search.put(f"{A}data", b"%PDF-1.4 none", mimetype="application/pdf")
+    search.put(f"{A}svg", "<svg xmlns='http://www.w3.org/2000/svg'/>", mimetype="image/svg+xml")
+    await search.indexed()
+    browser = search.browser()
+    types = {"copy": "text/html", "data": "application/pdf", "svg": "image/svg+xml"}
+    keys = {f"{A}{name}": url_key(1, f"{A}{name}", mimetype).hex() for name, mimetype in types.items()}
+    reply = await browser.get(f"/cached/{keys[f'{A}copy']}")
+    (frame,) = reply.page.xpath("//iframe")
+    assert frame.get("sandbox") == "" and f"{A}copy" in reply.body.decode()
+    assert "frame-src 'self'" in reply.headers["content-security-policy"]
+    copy = await browser.get(frame.get("src"))
+    assert copy.body == page.encode() and copy.headers["content-type"] == "text/html; charset=utf-8"
+    policy = copy.headers["content-security-policy"]
+    assert policy.startswith("sandbox; default-src 'none'; ") and "allow" not in policy
+    assert copy.headers["x-content-type-options"] == "nosniff"
+    assert (await browser.get(frame.get("src"), method="HEAD")).body == b""
+
+    # What is not shown is given as a file; what could run becomes text.
+    reply = await browser.get(f"/cached/{keys[f'{A}data']}")
+    assert not reply.page.xpath("//iframe") and reply.page.xpath("//a[@download]")
+    copy = await browser.get(f"/copy/{keys[f'{A}data']}")
+    assert copy.headers["content-type"] == "application/octet-stream"
+    assert copy.headers["content-disposition"].startswith("attachment")
+    copy = await browser.get(f"/copy/{keys[f'{A}svg']}")
+    assert copy.headers["content-type"] == "text/plain"
+
+    search.cache.delete(1, f"{A}copy")
+    for path in (f"/cached/{keys[f'{A}copy']}", f"/copy/{keys[f'{A}copy']}", "/copy/x", f"/copy/{'0' * 40}", "/copy"):
+        assert (await browser.get(path)).status == 404, path
+
+
+def test_rules() -> None:
+    assert followed("https://a/") and not followed("javascript:alert(1)") and not followed("data:text/html,x")
+    assert narrowed("a b", "site", Facet("h", 1)) == "a b site:h"
+    assert narrowed('"a b', "type", Facet("pdf", 1)) == '"a b" type:pdf'
+    assert several((Facet("a", 1),)) == () and len(several((Facet("a", 1), Facet("b", 1)))) == 2
+    assert address("a&b=c", Order.DATE) == "/search?q=a%26b%3Dc&order=date"
+    assert address("\ud800", Order.RANK) == "/search?q=%3F"
+
+
+@pytest.mark.parametrize(
+    ("mimetype", "shown"),
+    [
+        ("text/html", "text/html"),
+        ("application/xhtml+xml", "text/html"),
+        ("text/csv", "text/plain"),
+        ("image/svg+xml", "text/plain"),
+        ("application/pdf", ""),
+        ("", ""),
+    ],
+)
+def test_types_of_copies(mimetype: str, shown: str) -> None:
+    assert kind_shown(mimetype) == shown
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
+def test_copies_have_no_elements_that_connect(encoding: str) -> None:
+    """However the page arrives."""
+    page = "<p>Linked <a href=/link>link</a><LinK rel=preconnect><b>&lt;link<li>nk<iFrame\n/><link".encode(encoding)
+    wanted = "<p>Linked <a href=/link>link</a><Linx rel=preconnect><b>&lt;link<li>nk<iFramx\n/><linx".encode(encoding)
+    for size in range(1, 60):
+        passed: list[bytes] = []
+        copy = Unconnected(Passed(passed))
+        for start in range(0, len(page), size):
+            copy.write(page[start : start + size])
+        copy.flush()
+        assert b"".join(passed) == wanted, size
+
+
+class Passed:
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.write = pieces.append
