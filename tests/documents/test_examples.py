@@ -49,6 +49,9 @@ until lcc-admin urls --json | grep gone.html; do sleep 0.1; done
 lcc-admin --config fe.toml fe init""",
     "lcc-admin fe remove": """printf 'home = "two-home"\\n' > two.toml && lcc-admin --config two.toml init
 lcc-admin --config fe.toml fe add two --uns tcp:127.0.0.1:9999 --database sqlite:two-home/lcc.db""",
+    "lcc-admin search": f"""printf '[search]\\nlisten = "unix:{{home}}/search.sock"\\n' >> lcc.toml
+{_RESTART}
+until lcc-admin search wonderful; do sleep 0.1; done""",
     "lcc-admin spider start": "until lcc-admin spider show docs && lcc-admin spider show rest; do sleep 0.1; done",
     "lcc-admin console": f"""ssh-keygen -q -t ed25519 -N '' -f key
 cat key.pub > lcc-home/manhole-keys && chmod 600 lcc-home/manhole-keys

@@ -57,6 +57,7 @@ def _page(command: click.Command, context: click.Context) -> Iterator[str]:
     codes = _EXIT_CODES.search(text) or _EXIT_CODES.search(command.epilog or "")
     first, _, _ = text.partition("\n\n")
     yield f'.TH "{escape(name.upper())}" "{SECTION}" "" "LCC {version("lcc")}" "Local Content Cache"'
+    yield ".ad l"
     yield from (".SH NAME", f"{escape(name)} \\- {escape(_brief(first))}")
     yield from (".SH SYNOPSIS", f".B {escape(path)}", escape(" ".join(command.collect_usage_pieces(context))))
     yield ".SH DESCRIPTION"
@@ -106,5 +107,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 def escape(text: str) -> str:
     """Text that roff shows as it is."""
-    text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("…", "...")
+    text = (
+        text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("…", "...").replace("|", "|\\:")
+    )
     return f"\\&{text}" if text.startswith(".") else text
