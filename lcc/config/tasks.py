@@ -50,6 +50,14 @@ class SchedulerConfig:
         unit="seconds",
         minimum=60,
     )
+    items_max: int = setting(
+        20_000,
+        "maximum number of items kept for a task; what its document has no longer goes first; 0: no limit",
+        minimum=0,
+    )
+    items_bytes_max: int = setting(
+        64_000_000, "maximum size of the items kept for a task, likewise; 0: no limit", unit="bytes", minimum=0
+    )
     statistics_kept: int = setting(400, "how long the statistics of a day are kept", unit="days", minimum=1)
     metrics: str = setting("", METRICS)
     manhole: str = setting("", MANHOLE)

@@ -63,6 +63,7 @@ def feed_facts(txn: Txn, task: Task) -> dict[str, Any]:
     jobs = jobs_page(txn, _LATEST, task.id, (), "", 1)
     feed = feeds_of(txn, [task.id]).get(task.id)
     url = task.spec.args[0] if task.spec.args else ""
+    items, item_bytes = count_items(txn, task.id)
     return {
         "id": task.id,
         "url": url,
@@ -75,7 +76,8 @@ def feed_facts(txn: Txn, task: Task) -> dict[str, Any]:
         "message": task.message,
         "moved_from": task.moved_from,
         **_read(feed),
-        "items": count_items(txn, task.id),
+        "items": items,
+        "item_bytes": item_bytes,
         "job": _job(txn, jobs[0]) if jobs else None,
     }
 
@@ -140,8 +142,8 @@ def _task(record: dict[str, Any], now: int) -> Iterator[str]:
     if record["read_time"]:
         changed = record["changed_time"]
         news = f"{duration(now - changed)} ago" if changed else "never"
-        items = number(record["items"], "item")
-        yield f"read {duration(now - record['read_time'])} ago; new or changed items: {news}; {items}"
+        items = f"{number(record['items'], 'item')} of {number(record['item_bytes'], 'byte')}"
+        yield f"read {duration(now - record['read_time'])} ago; new or changed items: {news}; kept: {items}"
 
 
 def _is_of_job(record: dict[str, Any]) -> bool:

@@ -365,6 +365,7 @@ class ItemsStored(NamedTuple):
     :ivar notices: of URLs that the LCC is notified of because of them.
     :ivar every_seconds: period of the task from now on; None: unchanged.
     :ivar robots: the text of a robots.txt; None: there was none among them.
+    :ivar warning: for the job's log; empty: nothing.
     """
 
     new: int = 0
@@ -372,6 +373,7 @@ class ItemsStored(NamedTuple):
     notices: tuple[JobNotice, ...] = ()
     every_seconds: int | None = None
     robots: str | None = None
+    warning: str = ""
 
 
 class DueJob(NamedTuple):

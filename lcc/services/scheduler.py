@@ -95,7 +95,8 @@ def build_store(config: Config, database: Database) -> TaskStore:
     retries = JobRetries(settings.retries, settings.retry_initial)
     deletions = config.qm.mass_deletion_share, config.qm.mass_deletion_floor
     rules = TaskRules(retries, *deletions, config.slot_seconds)
-    return TaskStore(database, rules, ItemStore(ItemRules()), settings.jobs_max)
+    items = ItemStore(ItemRules(), settings.items_max, settings.items_bytes_max)
+    return TaskStore(database, rules, items, settings.jobs_max)
 
 
 def build(config: Config, environment: Environment) -> RoleService:

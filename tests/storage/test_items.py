@@ -104,7 +104,8 @@ def test_tasks_do_not_share_items(world: World) -> None:
     assert world.poll(item(1), task=2).new == 1
     assert world.since(0, {2}) == [(2, "t1")] and world.since(0, {1, 2}, 1) == [(1, "t1")]
     assert world.since(0, set()) == []
-    assert world.database.blocking.interact(count_items, 1) == 1
+    (row,) = world.database.blocking.interact(items_of_task, 1, 10)
+    assert world.database.blocking.interact(count_items, 1) == (1, len(row.record))
     (row,) = world.database.blocking.interact(items_of_task, 2, 10)
     assert (row.task, row.change) == (2, 2)
 
@@ -204,6 +205,67 @@ def test_items_of_a_feed_that_does_not_change_are_kept(world: World) -> None:
     world.poll(item(1), item(2))
     assert world.purge(NOW + 1000 * DAY, 5 * DAY) == 0
     assert world.poll(item(1), item(2), item(3), now=NOW + 1000 * DAY).new == 1
+
+
+def test_a_feed_whose_ids_and_links_change_at_each_poll_keeps_no_more_than_it_may(world: World) -> None:
+    """What its document has is kept in any case, also if that was seen long ago; then what was seen last."""
+    world.store = ItemStore(ItemRules(), items_max=6)
+    world.poll(item(0), item(1), item(100))
+    found = [
+        world.poll(item(0), item(1), *(item(10 * hour + n) for n in range(3)), now=NOW + hour * 3600)
+        for hour in range(1, 6)
+    ]
+    assert [each.new for each in found] == [3] * 5
+    titles = [title for _, title in world.since()]
+    assert titles == ["t0", "t1", "t42", "t50", "t51", "t52"]
+    assert [each.warning.split(" items")[0] for each in found] == ["", *["removed 3"] * 4]
+    assert "3 of the 5 items of this document were new" in found[-1].warning
+    # A document that is longer than that stays whole, and those of other tasks stay.
+    world.poll(*(item(n) for n in range(3)), task=2)
+    assert world.poll(*(item(200 + n) for n in range(8)), now=NOW + DAY).warning.startswith("removed 6 items")
+    assert world.database.blocking.interact(count_items, 1)[0] == 8
+    assert world.database.blocking.interact(count_items, 2)[0] == 3
+
+
+def test_items_of_a_task_have_a_size_at_most(world: World) -> None:
+    world.store = ItemStore(ItemRules(), bytes_max=30_000)
+    for n in range(10):
+        world.poll(item(n, content=Body("ä" * 4000)), now=NOW + n)
+    assert [title for _, title in world.since()] == ["t7", "t8", "t9"]
+    count, size = world.database.blocking.interact(count_items, 1)
+    assert count == 3 and 24_000 < size < 30_000
+    # One that has become longer is no older than the others.
+    world.poll(item(9, content=Body("ä" * 9000)), now=NOW + 10)
+    assert [title for _, title in world.since()] == ["t8", "t9"]
+
+
+def test_ids_that_change_while_links_stay_need_no_room(world: World) -> None:
+    world.store = ItemStore(ItemRules(), items_max=4)
+    world.poll(*(item(n) for n in range(4)))
+    again = world.poll(*(item(n, id=f"x{n}") for n in range(4)), item(9), now=NOW + 60)
+    assert (again.new, again.changed, again.warning) == (1, 0, "")
+    assert world.database.blocking.interact(count_items, 1)[0] == 5
+
+
+def test_items_of_jobs_of_no_task_have_no_limit(world: World) -> None:
+    world.store = ItemStore(ItemRules(), items_max=1)
+    assert world.put([{"id": str(n), "title": "x"} for n in range(3)], task=0).warning == ""
+    world.put([{"id": "3"}], task=0)
+    assert len(world.database.query("SELECT 1 FROM feeditems")) == 4
+
+
+def test_a_job_says_which_items_went(world: World) -> None:
+    tasks = Tasks(world.database)
+    tasks.items = ItemStore(ItemRules(), items_max=2)  # type: ignore[assignment]  # the real one
+    tasks.store = tasks.another_store()
+    result_of(tasks.store.claim())
+    tasks.add()
+    for n in range(2):
+        job = tasks.run(NOW + n * 7200)
+        objects = tuple(as_json({"id": f"{n}/{each}"}) for each in range(2))
+        tasks.end(job, effects=Effects(items=objects), now=NOW + n * 7200)
+    rows = world.database.query("SELECT level, text FROM joblogs WHERE job = ? AND level = 'warn'", [job.id])
+    assert len(rows) == 1 and rows[0][1].startswith("removed 2 items that were not in this document")
 
 
 def test_feeds_of_removed_tasks_are_forgotten(world: World) -> None:

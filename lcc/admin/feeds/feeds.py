@@ -158,7 +158,7 @@ def show_command(admin: Admin, feed: str, limit: int, as_json: bool) -> None:
     with tasks_database(admin) as database:
         task = find_feed(database, feed)
         record = feed_record(task, database.interact(feeds_of, [task.id]).get(task.id))
-        record["item_count"] = database.interact(count_items, task.id)
+        record["item_count"], record["item_bytes"] = database.interact(count_items, task.id)
         items = [json.loads(each.record) for each in database.interact(items_of_task, task.id, limit)]
     hubs = _hubs(admin, task.id)
     if as_json:

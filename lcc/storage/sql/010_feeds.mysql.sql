@@ -12,7 +12,8 @@ CREATE TABLE IF NOT EXISTS feeds (
     PRIMARY KEY (task)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- Items, as they are now.  Kept for a time after they were seen last (scheduler.items_kept).
+-- Items, as they are now.  Kept for a time after they were seen last (scheduler.items_kept), of each task so many
+-- (scheduler.items_max).
 CREATE TABLE IF NOT EXISTS feeditems (
     task BIGINT NOT NULL,                       -- whose job has stored it; 0: that of no task
     identity BINARY(16) NOT NULL,               -- by what it is known (lcc.domain.items)
@@ -25,11 +26,14 @@ CREATE TABLE IF NOT EXISTS feeditems (
     found_time BIGINT NOT NULL,                 -- when it was new
     changed_time BIGINT NOT NULL,               -- when it was new, or changed last
     seen_time BIGINT NOT NULL,                  -- when it was in a document last, within a day
+    size_bytes BIGINT NOT NULL,                 -- of the record
     record MEDIUMTEXT NOT NULL,                 -- JSON (lcc.model.feeds.FeedItem)
     PRIMARY KEY (task, identity),
     UNIQUE KEY feeditems_change (change_number),
     KEY feeditems_link (link, task),
-    KEY feeditems_seen (seen_time, task, identity)
+    KEY feeditems_seen (seen_time, task, identity),
+    -- How much a task has, and what goes first.
+    KEY feeditems_task (task, seen_time, change_number, size_bytes)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- The text of pages, by the key of the page in lccurl.

@@ -11,7 +11,8 @@ CREATE TABLE feeds (
     changed_time INTEGER NOT NULL               -- when it had new or changed items last; 0: never
 );
 
--- Items, as they are now.  Kept for a time after they were seen last (scheduler.items_kept).
+-- Items, as they are now.  Kept for a time after they were seen last (scheduler.items_kept), of each task so many
+-- (scheduler.items_max).
 CREATE TABLE feeditems (
     task INTEGER NOT NULL,                      -- whose job has stored it; 0: that of no task
     identity BLOB NOT NULL,                     -- by what it is known (lcc.domain.items)
@@ -24,12 +25,15 @@ CREATE TABLE feeditems (
     found_time INTEGER NOT NULL,                -- when it was new
     changed_time INTEGER NOT NULL,              -- when it was new, or changed last
     seen_time INTEGER NOT NULL,                 -- when it was in a document last, within a day
+    size_bytes INTEGER NOT NULL,                -- of the record
     record TEXT NOT NULL,                       -- JSON (lcc.model.feeds.FeedItem)
     PRIMARY KEY (task, identity)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX feeditems_change ON feeditems (change_number);
 CREATE INDEX feeditems_link ON feeditems (link, task);
 CREATE INDEX feeditems_seen ON feeditems (seen_time, task, identity);
+-- How much a task has, and what goes first.
+CREATE INDEX feeditems_task ON feeditems (task, seen_time, change_number, size_bytes);
 
 -- The text of pages, by the key of the page in lccurl.
 CREATE TABLE texts (

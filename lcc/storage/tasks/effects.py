@@ -63,6 +63,8 @@ def apply_effects(
         write.txn.execute("UPDATE jobs SET items = items + ? WHERE id = ?", [stored.new, job.id])
         notices += stored.notices
         every = stored.every_seconds if every is None else every
+        if stored.warning:
+            write.tell(job.id, "warn", stored.warning)
         if stored.robots is not None and job.spec.kind == ROBOTS:
             robots_known(write, rules, job.task, stored.robots, RULES, 200)
             every = EVERY_SECONDS

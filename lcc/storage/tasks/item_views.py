@@ -96,9 +96,11 @@ def items_of_task(txn: Txn, task: int, limit: int) -> list[StoredItem]:
     return [_item(row) for row in txn.query(sql, [task, limit])]
 
 
-def count_items(txn: Txn, task: int) -> int:
-    """How many items a task has."""
-    return int(txn.value("SELECT COUNT(*) FROM feeditems WHERE task = ?", [task], 0))
+def count_items(txn: Txn, task: int) -> tuple[int, int]:
+    """How many items a task has, and their size in bytes."""
+    sql = f"SELECT COUNT(*), COALESCE(SUM(size_bytes), 0) FROM {ITEMS} WHERE task = ?"
+    count, size_bytes = txn.query(sql, [task])[0]
+    return int(count), int(size_bytes)
 
 
 def feeds_of(txn: Txn, tasks: Sequence[int]) -> dict[int, StoredFeed]:

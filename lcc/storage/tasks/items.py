@@ -6,7 +6,7 @@ next number of one counter, in the order of commits: whoever asks for the items 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from zope.interface import implementer
@@ -14,9 +14,11 @@ from zope.interface import implementer
 from lcc.interfaces import IItemRules, IItemStore
 from lcc.model.items import ItemRow, Judged, KnownItem, News, TextRow, read_harvest
 from lcc.model.tasks import ItemsStored, JobNotice
+from lcc.numbers import INT64_MAX
 from lcc.storage.database.key_ranges import provider_of
 from lcc.storage.database.table import Table
 from lcc.storage.database.transactions import Txn
+from lcc.storage.tasks.item_views import count_items
 
 SEEN_WITHIN_SECONDS = 86400
 """``seen_time`` is written no more often: a document with 500 items, one of them new, is one row and not 500."""
@@ -25,7 +27,7 @@ ITEMS = Table(
     ["task", "identity"],
     (
         *("task", "identity", "change_number", "digest", "digest_before", "flaps", "link", "published"),
-        *("pid", "found_time", "changed_time", "seen_time", "record"),
+        *("pid", "found_time", "changed_time", "seen_time", "size_bytes", "record"),
     ),
 )
 _FEEDS = ("task", "policy", "record", "read_time", "changed_time")
@@ -43,10 +45,13 @@ class ItemStore:
     """See :class:`lcc.interfaces.IItemStore`.
 
     :param rules: which items are the same, and which are news.
+    :param items_max, bytes_max: of one task; what is in its document is kept in any case; 0: no limit.
     """
 
-    def __init__(self, rules: IItemRules) -> None:
+    def __init__(self, rules: IItemRules, items_max: int = 0, bytes_max: int = 0) -> None:
         self._rules = rules
+        self._items_max = items_max or INT64_MAX
+        self._bytes_max = bytes_max or INT64_MAX
 
     def store(
         self, txn: Txn, task: int, job: int, page: str, items: Sequence[str], now: int, listed: bool = False
@@ -62,6 +67,7 @@ class ItemStore:
         pid = provider_of(bytes.fromhex(page)) if page else 0
         _write_items(txn, task, pid, [*new, *changed], times, now)
         _keep_up(txn, task, [each for each in judged if each.news is News.UNCHANGED], times, now)
+        removed = self._remove_oldest(txn, task, {each.row.identity for each in judged}) if new or changed else 0
         if harvest.feed:
             _write_feed(txn, task, harvest.policy, harvest.feed, bool(new or changed), now)
         _write_texts(txn, harvest.texts, now)
@@ -69,7 +75,37 @@ class ItemStore:
         noticed = [*new, *changed] if listed else new
         urls = dict.fromkeys(each.row.permalink for each in noticed if each.row.permalink)
         notices = tuple(JobNotice(url, "listed" if listed else "feed") for url in urls)
-        return ItemsStored(len(new), len(changed), notices, None, harvest.robots)
+        warning = ""
+        if removed:
+            warning = (
+                f"removed {removed:,} items that were not in this document, those first that were not seen for the"
+                f" longest time: no more are kept of a task ([scheduler] items_max, items_bytes_max);"
+                f" {len(new):,} of the {len(judged):,} items of this document were new"
+            )
+        return ItemsStored(len(new), len(changed), notices, None, harvest.robots, warning)
+
+    def _remove_oldest(self, txn: Txn, task: int, named: Collection[bytes]) -> int:
+        """Of what a task has too many of; how many that were.
+
+        :param named: what its document has now.
+        """
+        if not task:
+            return 0  # jobs of no task have nothing in common
+        count, size = count_items(txn, task)
+        if count <= self._items_max and size <= self._bytes_max:
+            return 0
+        looked = count if size > self._bytes_max else count - self._items_max + len(named)
+        sql = "SELECT identity, size_bytes FROM feeditems WHERE task = ? ORDER BY seen_time, change_number LIMIT ?"
+        removed: list[bytes] = []
+        for identity, size_bytes in txn.query(sql, [task, looked]):
+            if count <= self._items_max and size <= self._bytes_max:
+                break
+            if bytes(identity) not in named:
+                removed.append(bytes(identity))
+                count -= 1
+                size -= size_bytes
+        txn.execute_in("DELETE FROM feeditems WHERE task = ? AND identity IN ({in})", removed, [task])
+        return len(removed)
 
     def _judged(self, txn: Txn, task: int, rows: Sequence[ItemRow]) -> tuple[list[Judged], dict[bytes, _Times]]:
         times: dict[bytes, _Times] = {}
@@ -100,7 +136,7 @@ def _write_items(
         before = b"" if known is None else known.digest
         found = now if known is None else times[known.identity].found
         mine = (task, row.identity, number + at, row.digest, before, flaps, row.link or None, row.published)
-        rows.append((*mine, pid, found, now, now, row.record))
+        rows.append((*mine, pid, found, now, now, len(row.record.encode("utf-8", "replace")), row.record))
     ITEMS.upsert(txn, rows)
 
 
