@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import os
 import random
@@ -24,6 +25,11 @@ from lcc.storage.disk.file_system import Disk
 
 PEERS = ("scrapy", "aiohttp", "matplotlib", "reader", "sgmllib3k")
 """The last one is what reader imports and does not ask for."""
+
+
+def argument_parser(module_docstring: str | None) -> argparse.ArgumentParser:
+    """A parser whose help begins with the first line of what its program says of itself."""
+    return argparse.ArgumentParser(description=(module_docstring or "").split("\n", 1)[0])
 
 
 def make_pages(folder: Path, providers: int, pages: int, page_bytes: int = 10_240) -> None:

@@ -33,7 +33,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from cache_fill import change_some, fill_cache, put_files
-from common import cpu_seconds_of, make_pages, nginx, scratch, spread, table
+from common import argument_parser, cpu_seconds_of, make_pages, nginx, scratch, spread, table
 
 from lcc.client.blocking import Cache, UnixConnection
 from lcc.storage.disk.content_folder import AttemptFolder, ContentFolder
@@ -328,7 +328,7 @@ def main(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argument_parser(__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--small", type=int, default=100_000)
     parser.add_argument("--tiny", type=int, default=10_000)

@@ -12,7 +12,6 @@ file is.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -23,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from common import cpu_seconds_of, peer_python, scratch, spread, table
+from common import argument_parser, cpu_seconds_of, peer_python, scratch, spread, table
 from crawl_sites import CrawlingLcc, LinkedSites, linked_sites
 from rows import Row, add_options, at_least, at_most, give
 
@@ -92,7 +91,7 @@ def database(sqlite: bool) -> Iterator[PrivateMariaDb | None]:
 
 def main() -> None:
     """Take turns, print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=50_000)
     parser.add_argument("--sites", type=int, default=32)
     parser.add_argument("--sqlite", action="store_true", help="SQLite instead of MariaDB")

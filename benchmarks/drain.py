@@ -22,7 +22,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from common import cpu_seconds_of, nginx, peer_python, scratch
+from common import argument_parser, cpu_seconds_of, nginx, peer_python, scratch
 from lcc_site import BIN, EVER_NEW, START_SECONDS, LccSite
 from peers import CURL_ALONE, run_curl
 from queue_fill import fill, note_chores_done
@@ -126,7 +126,7 @@ def run_scrapy(folder: Path, web: str, providers: int, pages: int, robots: int) 
 
 def main() -> None:
     """Take turns, print the rows."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=10_000)
     parser.add_argument("--peer-pages", type=int, default=0, help="default: as many as --pages")
     parser.add_argument("--providers", type=int, default=32)

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from cache_fill import ROWS_AT_ONCE, cache_row
-from common import cpu_seconds_of, free_port, peak_memory_bytes, scratch, table
+from common import argument_parser, cpu_seconds_of, free_port, peak_memory_bytes, scratch, table
 from intake_provider import page, told
 from queue_fill import note_chores_done, opened
 from rows import Row, add_options, at_least, give
@@ -158,7 +158,7 @@ class Intake:
 
 def main() -> None:
     """Measure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("--urls", type=int, default=400_000)
     parser.add_argument("--set-urls", type=int, default=10_000)
     parser.add_argument("--providers", type=int, default=4)

@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from common import cpu_seconds_of, free_port, scratch
+from common import argument_parser, cpu_seconds_of, free_port, scratch
 from intake_size import send
 from lcc_site import BIN, PASSWORD, LccSite, _resident_bytes
 from queue_fill import note_chores_done
@@ -173,7 +173,7 @@ def _roots_of_the_first(txn: Any) -> None:
 
 def main() -> None:
     """Measure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("--urls", type=int, default=1_000_000, help="of the large set")
     parser.add_argument("--sessions", type=int, default=1000)
     parser.add_argument("--idle", type=int, default=10_000)

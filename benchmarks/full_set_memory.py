@@ -12,7 +12,6 @@ Ten million URLs take about 12 GB of disk in the folder for temporary files (``T
 
 from __future__ import annotations
 
-import argparse
 import json
 import socket
 import sqlite3
@@ -25,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import cpu_seconds_of, free_port, peak_memory_bytes, scratch, table
+from common import argument_parser, cpu_seconds_of, free_port, peak_memory_bytes, scratch, table
 
 from lcc.domain.keys import url_key
 from lcc.protocols.cp_uns_client import init
@@ -261,7 +260,7 @@ def _measure(watch: Watch, database: Path, port: int, account: dict[str, Any], c
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("--urls", type=int, default=1_000_000)
     options = parser.parse_args()
     with scratch() as folder:

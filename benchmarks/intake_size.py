@@ -10,7 +10,6 @@ copy of the table: nothing parsed, checked, compared or answered.
 
 from __future__ import annotations
 
-import argparse
 import socket
 import sys
 import time
@@ -18,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import cpu_seconds_of, scratch
+from common import argument_parser, cpu_seconds_of, scratch
 from lcc_site import PASSWORD, LccSite
 from rows import Row, add_options, at_most, give
 
@@ -123,7 +122,7 @@ def load_data(server: PrivateMariaDb, url: str, daemon: int) -> tuple[float, flo
 
 def main() -> None:
     """Measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("--urls", type=int, default=100_000, help="of a set")
     add_options(parser)
     options = parser.parse_args()

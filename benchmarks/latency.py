@@ -7,12 +7,11 @@ the database sees the page cached, the next one follows after a short pause.  No
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from pathlib import Path
 
-from common import nginx, scratch
+from common import argument_parser, nginx, scratch
 from lcc_site import EVER_NEW, LccSite
 from rows import Row, add_options, at_most, give
 from whole_chain import database
@@ -44,7 +43,7 @@ def probed(site: LccSite, log: Path, first: int, count: int) -> list[tuple[float
 
 def main() -> None:
     """Measure, and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("--urls", type=int, default=200, help="in each run")
     parser.add_argument("--sqlite", action="store_true", help="SQLite instead of MariaDB")
     add_options(parser)

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from common import cpu_seconds_of, scratch, table
+from common import argument_parser, cpu_seconds_of, scratch, table
 from lcc_site import LccSite
 from queue_fill import note_chores_done
 from rows import Row, add_options, at_least, at_most, give
@@ -178,7 +178,7 @@ async def run(clock: Any, options: argparse.Namespace) -> None:
 
 def main() -> None:
     """Measure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("--sets", type=int, default=50_000)
     parser.add_argument("--providers", type=int, default=1000)
     parser.add_argument("--sqlite", action="store_true", help="SQLite instead of MariaDB")

@@ -11,7 +11,6 @@ sets, rules, lookups and counters included, by the real storage without wires.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from common import scratch
+from common import argument_parser, scratch
 from growth.simulation import done_at_once
 from queue_fill import queue_row
 from rows import Row, add_options, at_least, give
@@ -136,7 +135,7 @@ def run(server: PrivateMariaDb, work: Path, rows: int, batch: int, path: Path, t
 
 def main() -> None:
     """Take turns, print the rows."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--batch", type=int, default=QmConfig().absorb_batch)
     add_options(parser)

@@ -25,7 +25,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from common import cpu_seconds_of, peak_memory_bytes, scratch, table
+from common import argument_parser, cpu_seconds_of, peak_memory_bytes, scratch, table
 from queue_fill import fill, note_chores_done
 from rows import Row, add_options, at_most, give
 from twisted.internet import reactor
@@ -271,7 +271,7 @@ async def main(_reactor: Any, options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argument_parser(__doc__)
     add_options(parser)
     parser.add_argument("--small", default="10x10000")
     parser.add_argument("--large", default="100000x5000000")

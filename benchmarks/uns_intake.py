@@ -8,7 +8,6 @@ made normal first.  It writes only to a temporary folder.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from common import scratch
+from common import argument_parser, scratch
 from rows import Row, add_options, at_least, give
 
 PIECE_BYTES = 65536
@@ -139,7 +138,7 @@ def run(kind: str, path: Path, folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Measure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("--urls", type=int, default=1_000_000)
     parser.add_argument("--odd", type=float, default=0.0)
     parser.add_argument("--child", choices=["expat", "uns"])

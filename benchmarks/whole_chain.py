@@ -10,7 +10,6 @@ there with the md5 that their files have.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
@@ -24,6 +23,7 @@ from random import Random
 from typing import Any
 
 from common import (
+    argument_parser,
     cpu_seconds_of,
     cpu_seconds_of_children,
     free_port,
@@ -192,7 +192,7 @@ def check_pages(lcc: Lcc, accounts: list[dict[str, Any]], expected: list[list[st
 
 def main() -> None:
     """Take turns, print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=20_000)
     parser.add_argument("--providers", type=int, default=32)
     add_options(parser)

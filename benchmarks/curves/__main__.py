@@ -8,7 +8,6 @@ leaves out what is larger; everything takes some hours on two cores, the sizes u
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -18,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from common import scratch, table, trash
+from common import argument_parser, scratch, table, trash
 from plot import draw
 from rows import Row, loaded, shown
 from suite.versions import commit, machine
@@ -139,7 +138,7 @@ def write(curves: Curves, folder: Path) -> None:
 
 def main() -> None:
     """Measure and draw; exit code 1: a point failed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("--only", default="", help="points whose names contain one of these, by commas")
     parser.add_argument("--max", type=int, default=10_000_000, help="the largest size")
     parser.add_argument("--runs", type=int, default=0, help="of each point, instead of what the plan says")

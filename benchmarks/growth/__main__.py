@@ -12,7 +12,6 @@ Writes build/growth.md and build/growth.json.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -25,7 +24,7 @@ from random import Random
 from typing import Any
 
 import attrs
-from common import scratch, table
+from common import argument_parser, scratch, table
 from suite.versions import commit, machine
 
 from growth.figures import Assumptions, Costs
@@ -180,7 +179,7 @@ def modelled(words: list[str]) -> str:
 
 def main() -> None:
     """Simulate, reckon, report."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("figures", nargs="*", metavar="NAME=VALUE", help="assumptions and costs of the model")
     parser.add_argument("--urls", type=int, default=10_000_000, help="of the large cache")
     parser.add_argument("--changes", type=int, default=600_000, help="at least, in each")

@@ -13,7 +13,6 @@ and .json; ``--judge build/soak.json`` gives the verdict of such a file anew.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import attrs
-from common import nginx, scratch, table
+from common import argument_parser, nginx, scratch, table
 from lcc_site import EVER_NEW, LccSite
 from plot import draw
 from queue_fill import opened
@@ -183,7 +182,7 @@ class Soak:
 
 def main() -> None:
     """Run it; exit code 1: a promise was not kept."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--slice", type=float, metavar="SECONDS", help="a short one, for a test")
     parser.add_argument("--rate", type=float, help="do not measure the rate, take this one")

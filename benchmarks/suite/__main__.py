@@ -6,12 +6,11 @@ stopped and goes on where it was.  The table is build/bench.md (or build/bench-q
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from pathlib import Path
 
-from common import trash
+from common import argument_parser, trash
 
 from suite.plan import STEPS
 from suite.results import Results
@@ -23,7 +22,7 @@ BUILD = Path(__file__).parent.parent.parent / "build"
 
 def main() -> None:
     """Run what is to be run; exit code 1: a benchmark failed, or did not give its rows."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argument_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, few runs: five minutes")
     parser.add_argument("--fresh", action="store_true", help="also what is done already")
     parser.add_argument("--only", default="", help="steps whose names contain one of these, by commas")
