@@ -79,6 +79,7 @@ SHARED_BY_ROLES = frozenset(
         "lcc.roles.extraction",
         "lcc.roles.front",
         "lcc.roles.loops",
+        "lcc.roles.metrics",
         "lcc.roles.places",
         "lcc.roles.notifier",
         "lcc.roles.pausing",

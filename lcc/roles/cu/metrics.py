@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from zope.interface import implementer
-
-from lcc.interfaces import IRoleMetrics
-from lcc.model.metrics import Condition, Reading, counter, gauge
+from lcc.model.metrics import Reading, counter, gauge
 from lcc.roles.cu.console import CuEngine
-from lcc.storage.database.metrics import DatabaseCounts
-from lcc.storage.database.probe import DatabaseProbe
+from lcc.roles.metrics import DatabaseRoleMetrics
 
 QUESTIONS = gauge("lcc_cu_questions", "Database queries in progress")
 WAITING = gauge("lcc_cu_users_waiting", "Content users waiting for the next change")
@@ -23,21 +18,13 @@ FAILED = counter("lcc_cu_hub_deliveries_failed", "Deliveries to subscribers that
 DROPPED = counter("lcc_cu_hub_subscribers_dropped", "Subscribers that were dropped")
 
 
-@implementer(IRoleMetrics)
-class CuMetrics:
-    """Metrics and conditions of the content user API.
+class CuMetrics(DatabaseRoleMetrics[CuEngine]):
+    """Metrics and conditions of the content user API."""
 
-    :param database: what is counted of its database.
-    """
+    role = "cu"
 
-    def __init__(self, engine: CuEngine, database: DatabaseCounts, probe: DatabaseProbe) -> None:
-        self._engine = engine
-        self._database = database
-        self._probe = probe
-        self.background: Sequence[Any] = (probe,)
-
-    def readings(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+    def role_readings(self) -> Iterator[Reading]:
+        """What its own metrics show now."""
         engine = self._engine
         yield QUESTIONS(engine.questions.waiting)
         yield WAITING(engine.watcher.waiting)
@@ -49,8 +36,3 @@ class CuMetrics:
             yield DELIVERED(delivery.delivered)
             yield FAILED(delivery.failed)
             yield DROPPED(delivery.dropped)
-        yield from self._database.readings("cu")
-
-    def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleMetrics` says."""
-        yield self._probe.condition()

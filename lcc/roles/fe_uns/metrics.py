@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from zope.interface import implementer
-
-from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge, not_paused
 from lcc.roles.fe_uns.engine import FeUns
-from lcc.storage.database.metrics import DatabaseCounts
-from lcc.storage.database.probe import DatabaseProbe
+from lcc.roles.metrics import DatabaseRoleMetrics
 
 CONNECTIONS = gauge("lcc_fe_uns_connections_open", "Open connections of providers")
 PASSING = gauge("lcc_fe_uns_connections_passing", "Of these, connected to their sub-LCC")
@@ -25,22 +20,17 @@ SUBLCCS = gauge("lcc_fe_uns_sublccs", "Sub-LCCs in the front end's database")
 PAUSED = gauge("lcc_fe_uns_paused", "1: paused by an operator, lets nobody in")
 
 
-@implementer(IRoleMetrics)
-class FeUnsMetrics:
+class FeUnsMetrics(DatabaseRoleMetrics[FeUns]):
     """Metrics and conditions of the proxy.
 
     :param database: what is counted of the front end's database.
     :param probe: whether that answers: without it nobody can log in.
     """
 
-    def __init__(self, engine: FeUns, database: DatabaseCounts, probe: DatabaseProbe) -> None:
-        self._engine = engine
-        self._database = database
-        self._probe = probe
-        self.background: Sequence[Any] = (probe,)
+    role = "fe_uns"
 
-    def readings(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+    def role_readings(self) -> Iterator[Reading]:
+        """What its own metrics show now."""
         uns = self._engine
         counters = uns.counters
         yield CONNECTIONS(uns.connections)
@@ -53,9 +43,7 @@ class FeUnsMetrics:
         yield BYTES(counters.bytes + sum(splice.bytes for splice in uns.passing))
         yield SUBLCCS(len(uns.sublccs or ()))
         yield PAUSED(uns.paused_since is not None)
-        yield from self._database.readings("fe_uns")
 
-    def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleMetrics` says."""
-        yield self._probe.condition()
+    def role_conditions(self) -> Iterator[Condition]:
+        """What it needs beside its database."""
         yield not_paused("fe_uns", self._engine.paused_since is not None, "it lets nobody in")

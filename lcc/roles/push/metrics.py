@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from zope.interface import implementer
-
-from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge, not_paused
 from lcc.model.websub import HubState
+from lcc.roles.metrics import DatabaseRoleMetrics
 from lcc.roles.push.engine import PushServer
-from lcc.storage.database.metrics import DatabaseCounts
-from lcc.storage.database.probe import DatabaseProbe
 
 CONNECTED = gauge("lcc_push_uns_connected", "1: connected to the UNS")
 PUSHES = counter("lcc_push_pushes", "Pushes that were accepted")
@@ -37,21 +32,13 @@ SETS_NOW = gauge("lcc_push_sets_now", "Sets by HTTP that are being submitted")
 PAUSED = gauge("lcc_push_paused", "1: paused by an operator, accepts nothing")
 
 
-@implementer(IRoleMetrics)
-class PushMetrics:
-    """Metrics and conditions of a push server.
+class PushMetrics(DatabaseRoleMetrics[PushServer]):
+    """Metrics and conditions of a push server."""
 
-    :param database: what is counted of its database.
-    """
+    role = "push"
 
-    def __init__(self, engine: PushServer, database: DatabaseCounts, probe: DatabaseProbe) -> None:
-        self._engine = engine
-        self._database = database
-        self._probe = probe
-        self.background: Sequence[Any] = (probe,)
-
-    def readings(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+    def role_readings(self) -> Iterator[Reading]:
+        """What its own metrics show now."""
         engine, counts = self._engine, self._engine.counters
         yield CONNECTED(self._is_connected)
         yield PUSHES(counts.pushes)
@@ -78,12 +65,10 @@ class PushMetrics:
             yield SETS_REPEATED(sets.repeated)
             yield SETS_NOW(engine.sets.gateway.sets_now)
         yield PAUSED(engine.paused_since is not None)
-        yield from self._database.readings("push")
 
-    def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+    def role_conditions(self) -> Iterator[Condition]:
+        """What it needs beside its database."""
         engine = self._engine
-        yield self._probe.condition()
         yield Condition(
             "notifying",
             "" if self._is_connected else "cannot reach the UNS's port of notifiers",

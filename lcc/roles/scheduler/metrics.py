@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
-
-from zope.interface import implementer
+from collections.abc import Iterator
 
 from lcc.domain.wording import duration
-from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge, not_paused
+from lcc.roles.metrics import DatabaseRoleMetrics
 from lcc.roles.scheduler.engine import Scheduler
-from lcc.storage.database.metrics import DatabaseCounts
-from lcc.storage.database.probe import DatabaseProbe
 
 MISSING_SECONDS = 60.0
 """A manager that is away for so long is missed."""
@@ -41,21 +36,13 @@ NOTICES = counter("lcc_scheduler_notices", "Sets of notices answered by the UNS:
 PAUSED = gauge("lcc_scheduler_paused", "1: paused by an operator, gives out no jobs")
 
 
-@implementer(IRoleMetrics)
-class SchedulerMetrics:
-    """Metrics and conditions of a scheduler.
+class SchedulerMetrics(DatabaseRoleMetrics[Scheduler]):
+    """Metrics and conditions of a scheduler."""
 
-    :param database: what is counted of its database.
-    """
+    role = "scheduler"
 
-    def __init__(self, engine: Scheduler, database: DatabaseCounts, probe: DatabaseProbe) -> None:
-        self._engine = engine
-        self._database = database
-        self._probe = probe
-        self.background: Sequence[Any] = (probe,)
-
-    def readings(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+    def role_readings(self) -> Iterator[Reading]:
+        """What its own metrics show now."""
         engine, counts = self._engine, self._engine.counters
         oldest = engine.ready.oldest_due_time
         yield RUN(engine.run_number)
@@ -82,12 +69,10 @@ class SchedulerMetrics:
         yield ORDERS(counts.orders)
         yield NOTICES.by({"accepted": counts.notified, "refused": counts.refused})
         yield PAUSED(engine.paused_since is not None)
-        yield from self._database.readings("scheduler")
 
-    def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+    def role_conditions(self) -> Iterator[Condition]:
+        """What it needs beside its database."""
         engine = self._engine
-        yield self._probe.condition()
         yield Condition(
             "managers",
             self._managers_fault(),

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from zope.interface import implementer
-
-from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge, not_paused
+from lcc.roles.metrics import DatabaseRoleMetrics
 from lcc.roles.spider.engine import Spider
-from lcc.storage.database.metrics import DatabaseCounts
-from lcc.storage.database.probe import DatabaseProbe
 
 RUN = gauge("lcc_spider_run", "Run number of the spider; 0: it has not claimed the frontier yet")
 CRAWLS = gauge("lcc_spider_crawls", "Crawls: followed, paused", "state")
@@ -37,21 +32,13 @@ STORES_FAILING = gauge("lcc_spider_stores_failing", "Stores that cannot write")
 PAUSED = gauge("lcc_spider_paused", "1: paused by an operator, tells nothing")
 
 
-@implementer(IRoleMetrics)
-class SpiderMetrics:
-    """Metrics and conditions of a spider.
+class SpiderMetrics(DatabaseRoleMetrics[Spider]):
+    """Metrics and conditions of a spider."""
 
-    :param database: what is counted of its database.
-    """
+    role = "spider"
 
-    def __init__(self, engine: Spider, database: DatabaseCounts, probe: DatabaseProbe) -> None:
-        self._engine = engine
-        self._database = database
-        self._probe = probe
-        self.background: Sequence[Any] = (probe,)
-
-    def readings(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+    def role_readings(self) -> Iterator[Reading]:
+        """What its own metrics show now."""
         engine, counts, link = self._engine, self._engine.counters, self._engine.teller.link
         followed = sum(1 for _ in engine.crawls.telling())
         yield RUN(engine.run_number)
@@ -76,12 +63,10 @@ class SpiderMetrics:
         yield ORDERS(counts.orders)
         yield STORES_FAILING(len(engine.store_faults))
         yield PAUSED(engine.paused_since is not None)
-        yield from self._database.readings("spider")
 
-    def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+    def role_conditions(self) -> Iterator[Condition]:
+        """What it needs beside its database."""
         engine = self._engine
-        yield self._probe.condition()
         yield Condition(
             "notifying",
             engine.teller.trouble if engine.settings.connect else "",

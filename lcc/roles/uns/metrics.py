@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from zope.interface import implementer
-
-from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge, not_paused
+from lcc.roles.metrics import DatabaseRoleMetrics
 from lcc.roles.uns.engine import Uns
-from lcc.storage.database.metrics import DatabaseCounts
-from lcc.storage.database.probe import DatabaseProbe
 
 CONNECTIONS = gauge("lcc_uns_connections_open", "Open connections of providers")
 CONNECTED = counter("lcc_uns_connections", "Connections of providers accepted")
@@ -42,22 +37,13 @@ NOTIFIERS_HELD = gauge("lcc_uns_notifiers_held", "Notifiers that are told to hol
 PAUSED = gauge("lcc_uns_paused", "1: paused by an operator, accepts no sets")
 
 
-@implementer(IRoleMetrics)
-class UnsMetrics:
-    """Metrics and conditions of a UNS.
+class UnsMetrics(DatabaseRoleMetrics[Uns]):
+    """Metrics and conditions of a UNS."""
 
-    :param database: what is counted of its database.
-    :param probe: whether that answers: without it nobody can log in.
-    """
+    role = "uns"
 
-    def __init__(self, engine: Uns, database: DatabaseCounts, probe: DatabaseProbe) -> None:
-        self._engine = engine
-        self._database = database
-        self._probe = probe
-        self.background: Sequence[Any] = (probe,)
-
-    def readings(self) -> Iterator[Reading]:
-        """As :class:`lcc.interfaces.IRoleMetrics` says."""
+    def role_readings(self) -> Iterator[Reading]:
+        """What its own metrics show now."""
         uns = self._engine
         counters, spool, forwarder = uns.counters, uns.spool, uns.forwarder
         yield CONNECTIONS(counters.connections_now)
@@ -96,13 +82,11 @@ class UnsMetrics:
         yield NOTIFIER_QUESTIONS.by({"watches": counters.notifier_watches, "draws": counters.notifier_draws})
         yield NOTIFIERS_HELD(sum(each.is_held for each in uns.notifiers.open))
         yield PAUSED(uns.paused_since is not None)
-        yield from self._database.readings("uns")
 
-    def conditions(self) -> Iterator[Condition]:
-        """As :class:`lcc.interfaces.IRoleMetrics` says.  An unreachable queue manager is none: sets are answered from
+    def role_conditions(self) -> Iterator[Condition]:
+        """What it needs beside its database.  An unreachable queue manager is none: sets are answered from
         the spool."""
         uns = self._engine
-        yield self._probe.condition()
         yield Condition(
             "spool",
             uns.spool.no_room() if uns.started else "the spool is not open yet",
