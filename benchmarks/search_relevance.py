@@ -8,7 +8,6 @@ that is not among the first 20.
 from __future__ import annotations
 
 import argparse
-import html
 import os
 import re
 import subprocess
@@ -27,8 +26,8 @@ from lcc.search.values import IndexedPage
 DOCUMENTATION = Path("/usr/share/doc")
 OMEGA = "/usr/lib/cgi-bin/omega/omega"
 FIRST = 20
-_HEADINGS = re.compile(r"<h[1-6][^>]{0,200}>(.{1,500}?)</h[1-6]>", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile("<[^>]*>")
+_SYNTAX = re.compile(r"""["()+*~^:]|(?<!\S)-|\b(?:AND|OR|NOT|XOR|NEAR|ADJ)\b""")
+"""Of queries, in either engine: titles have words only."""
 _SCRIPT = """id : boolean=Q unique=Q field=id
 url : field=url
 title : field=caption weight=3 index=S index
@@ -47,9 +46,6 @@ def read_pages(count: int) -> list[IndexedPage]:
         found = plain_text(markup, 200_000)
         if not found.title or len(found.text) < 200:
             continue
-        headings = "\n".join(
-            " ".join(html.unescape(_TAG.sub(" ", each)).split()) for each in _HEADINGS.findall(markup)
-        )
         url = f"http://doc.example.org{quote(str(path))}"
         pages.append(
             IndexedPage(
@@ -61,17 +57,13 @@ def read_pages(count: int) -> list[IndexedPage]:
                 "html",
                 1,
                 title=found.title,
-                headings=headings,
+                headings=found.headings,
                 text=found.text,
             )
         )
         if len(pages) == count:
             break
     return pages
-
-
-def plain_heading(markup: str) -> str:
-    return one_line(html.unescape(_TAG.sub(" ", markup)))
 
 
 def main() -> int:
@@ -83,7 +75,7 @@ def main() -> int:
     titles = Counter(" ".join(page.title.lower().split()) for page in pages)
     wanted = [page for page in pages if titles[" ".join(page.title.lower().split())] == 1]
     step = max(1, len(wanted) // asked.queries)
-    queries = [(" ".join(re.findall(r"\w+", page.title)), page.key) for page in wanted[::step]]
+    queries = [(one_line(_SYNTAX.sub(" ", page.title)), page.key) for page in wanted[::step]]
     queries = [(text, key) for text, key in queries if text][: asked.queries]
     print(f"{len(pages)} pages, {len(queries)} queries")
     with tempfile.TemporaryDirectory() as name:

@@ -23,7 +23,7 @@ from tantivy import Query as Lookup
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.search.checksums import index_files
 from lcc.search.interfaces import BadPlace, IndexDamaged
-from lcc.search.schema import TEXTS, hosts_above, index_schema, word_analyzer
+from lcc.search.schema import TEXTS, hosts_above, index_schema, put_together, set_apart, word_analyzer
 from lcc.search.suggestions import nearest
 from lcc.search.values import (
     Clause,
@@ -40,7 +40,7 @@ from lcc.search.values import (
     Snippet,
 )
 
-FORMAT = 1
+FORMAT = 2
 """Of the documents: an index of another one is built anew."""
 HITS_MAX = 1000
 """Nobody reads on behind as many."""
@@ -179,7 +179,7 @@ class TextIndex:
         document.add_text("language", page.language)
         for name, value in (("title", page.title), ("headings", page.headings), ("text", page.text)):
             if value:
-                document.add_text(name, value)
+                document.add_text(name, set_apart(value))
         document.add_unsigned("provider", page.provider)
         document.add_unsigned("date", max(0, page.date))
         record |= {
@@ -312,9 +312,14 @@ class TextIndex:
             found = self._term(field, clause.text)
         return Lookup.const_score_query(found, 0.0)
 
+    def _words(self, text: str) -> list[str]:
+        """As they are indexed."""
+        found: list[str] = self._analyzer.analyze(set_apart(text))
+        return found
+
     def _text(self, clause: Clause, fields: Sequence[str]) -> Any:
         """A word or phrase in any of these fields."""
-        words = self._analyzer.analyze(clause.text)
+        words = self._words(clause.text)
         if not words:
             return Lookup.empty_query()
         parts = []
@@ -346,9 +351,9 @@ class TextIndex:
 
     def _better(self, searcher: Any, clause: Clause, scopes: Scopes) -> str:
         """A word that is found more often than this one; empty: there is none."""
-        if clause.kind not in (Kind.WORD, Kind.TITLE) or len(self._analyzer.analyze(clause.text)) != 1:
+        if clause.kind not in (Kind.WORD, Kind.TITLE) or len(words := self._words(clause.text)) != 1:
             return ""
-        [word] = self._analyzer.analyze(clause.text)
+        [word] = words
         if len(word) < 3 or any(map(str.isdigit, word)):
             return ""
         if searcher.search(self._lookup([clause], scopes), 1).count > SUGGEST_UP_TO:
@@ -367,7 +372,8 @@ class TextIndex:
         for _, address in found:
             document = searcher.doc(address)
             title = json.loads(document.get_first("record")).get("title", "")
-            texts.append(set(self._analyzer.analyze(f"{title} {(document.get_first('text') or '')[:_SAMPLE_CHARS]}")))
+            text = (document.get_first("text") or "")[:_SAMPLE_CHARS]
+            texts.append({*self._words(title), *self._analyzer.analyze(text)})
         return nearest(word, texts, distance)
 
 
@@ -397,8 +403,8 @@ def _hit(document: Any, snippets: Any, score: float) -> Hit:
     marks = tuple((each.start, each.end) for each in found.highlighted())
     if not marks:
         text = (document.get_first("text") or "")[:SNIPPET_CHARS]
-    elif not text.isascii():
-        marks = _in_characters(text, marks)
+    if not text.isascii():
+        text, marks = put_together(text, _in_characters(text, marks))
     return Hit(
         record["url"],
         record["title"],

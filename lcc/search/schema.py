@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tantivy
@@ -12,20 +13,51 @@ WORD_BYTES_MAX = 64
 """Longer words are not indexed."""
 TEXTS = (("title", 3.0), ("headings", 1.5), ("text", 1.0))
 """Fields that a word is looked for in, and what it counts there."""
-_ONE_BY_ONE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_SEPARATOR = "\u200b"
+"""A space of no width: what it is between are two words."""
+_ONE_BY_ONE = re.compile(
+    "["
+    "\u2e80-\u2fdf\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff"  # Han
+    "\uf900-\ufaff\U00020000-\U0003ffff"
+    "\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f\U0001b000-\U0001b16f"  # Hiragana, Katakana
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f"  # Myanmar
+    "\u1780-\u17ff\u19e0-\u19ff"  # Khmer
+    "]+"
+)
 """Scripts without spaces between words: each character is one, and several together are a phrase."""
-_WORDS = rf"[{_ONE_BY_ONE}]|[[\p{{Alphabetic}}\p{{N}}\p{{M}}]--[{_ONE_BY_ONE}]]+"
 
 
 def word_analyzer() -> Any:
-    """Takes a text apart into words as they are indexed: lower case, without accents."""
+    """Takes a text that went through :func:`set_apart` apart into words as they are indexed: lower case, without
+    accents."""
     return (
-        TextAnalyzerBuilder(Tokenizer.regex(_WORDS))
+        TextAnalyzerBuilder(Tokenizer.simple())
         .filter(Filter.remove_long(WORD_BYTES_MAX))
         .filter(Filter.lowercase())
         .filter(Filter.ascii_fold())
         .build()
     )
+
+
+def set_apart(text: str) -> str:
+    """The text with characters that are words of their own set apart from others, as no reader sees."""
+    return text if text.isascii() else _ONE_BY_ONE.sub(_each_apart, text)
+
+
+def _each_apart(match: re.Match[str]) -> str:
+    return f"{_SEPARATOR}{_SEPARATOR.join(match[0])}{_SEPARATOR}"
+
+
+def put_together(text: str, marks: Iterable[tuple[int, int]]) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """A part of a text as it was before :func:`set_apart`, and places in it; those that touch become one."""
+    found: list[tuple[int, int]] = []
+    for mark in marks:
+        begin, end = (at - text.count(_SEPARATOR, 0, at) for at in mark)
+        if found and found[-1][1] == begin:
+            begin = found.pop()[0]
+        found.append((begin, end))
+    return text.replace(_SEPARATOR, ""), tuple(found)
 
 
 def index_schema() -> Any:

@@ -72,7 +72,6 @@ def ours(folder: Path, pages: list[str], words: list[str]) -> dict[str, int]:
         ]
     )
     index.commit(IndexState("token"))
-    # With a minus nothing else is found.
     found = {word: index.search(parse_query(word, "", 0.0), None, 1).total for word in words}
     index.close()
     return found

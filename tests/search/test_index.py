@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lcc.search.checksums import damage
-from lcc.search.index import HITS_MAX, SNIPPET_CHARS, IndexState, TextIndex
+from lcc.search.index import FORMAT, HITS_MAX, SNIPPET_CHARS, IndexState, TextIndex
 from lcc.search.interfaces import BadPlace, IndexDamaged
 from lcc.search.query import parse_query
 from lcc.search.values import IndexChange, RemovedPage, Results, Scopes
@@ -112,6 +112,26 @@ def test_what_a_hit_tells(index: TextIndex) -> None:
     assert [piece for piece, marked in hit.snippet.pieces() if marked] == ["café"]
     assert "".join(piece for piece, _ in hit.snippet.pieces()) == hit.snippet.text
     assert index.counts == (4, 1, 1, 1) and index.missing(10) == [f"{6:040x}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "snippet", "marked"),
+    [
+        ("日本語のテキスト", "日本", "日本語のテキスト", ["日本"]),
+        ("日本語", '"日本 語"', "日本語", ["日本語"]),
+        ("Unix日本v7", "日本", "Unix日本v7", ["日本"]),
+        ("Unix日本v7", "unix日本v7", "Unix日本v7", ["Unix日本v7"]),
+        ("กา\u200bขี", "ขี", "กาขี", ["ขี"]),
+        ("ñ日 ñ", "日", "ñ日 ñ", ["日"]),
+        ("日 本", "日本", "日 本", ["日", "本"]),
+    ],
+)
+def test_scripts_without_spaces(index: TextIndex, text: str, query: str, snippet: str, marked: list[str]) -> None:
+    fill(index, indexed(1, text, "日本"))
+    (hit,) = search(index, query).hits
+    assert (hit.title, hit.snippet.text) == ("日本", snippet)
+    assert [piece for piece, is_marked in hit.snippet.pieces() if is_marked] == marked
+    assert numbers(index, "本日") == []
 
 
 def test_hostile_markup_is_plain_text_and_marks_are_where_the_words_are(index: TextIndex) -> None:
@@ -239,7 +259,7 @@ def test_damage_is_found(index: TextIndex) -> None:
 def test_an_index_of_another_version(index: TextIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     some_pages(index)
     index.close()
-    monkeypatch.setattr("lcc.search.index.FORMAT", 2)
+    monkeypatch.setattr("lcc.search.index.FORMAT", FORMAT + 1)
     with pytest.raises(IndexDamaged, match="of another version"):
         TextIndex(index.folder)
 
