@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, NamedTuple
 
 import attrs
 
@@ -15,13 +15,30 @@ from lcc.client.blocking import Cache, CacheError, Gone, Unavailable
 from lcc.export.pages import Page
 from lcc.export.texts import as_latin1, as_references, charset_of, decoded, islice_chars, title_of
 from lcc.feeds.plain import plain_text
+from lcc.spider.extractors.poppler import pdf_text
 
 MEMORY_BYTES = 1 << 20
 """What is longer waits on the disk."""
 ATTEMPTS = 3
 PAUSE_SECONDS = 1.0
+PDF_BYTES_MAX = 128 << 20
+PDF_MEMORY_BYTES = 512 << 20
+PDF_SECONDS = 60.0
+"""A PDF document is read by a program within these limits."""
 TROUBLES_MAX = 10
 """So many pages in a row without their content: it is not the pages, it is the LCC."""
+
+
+class Words(NamedTuple):
+    """What a page says, without markup.
+
+    :ivar text: empty: there is none.
+    :ivar fault: why it could not be read, or not to its end; empty: it could.
+    """
+
+    title: str
+    text: str
+    fault: str = ""
 
 
 @attrs.frozen
@@ -52,18 +69,26 @@ class Document:
         """A text, decoded."""
         return decoded(self.data, self.charset)
 
-    def words(self, chars_max: int) -> str:
-        """The text without markup; empty: there is none.
+    def words(self, chars_max: int) -> Words:
+        """Title and text without markup.
 
-        :param chars_max: at most so much; it is not read much further.
+        :param chars_max: at most so much text; it is not read much further.
         """
+        if self.page.is_pdf:
+            return self._pdf(chars_max)
         if self.page.kind == "other":
-            return ""
+            return Words("", "")
         if self.page.kind == "text":
-            return "".join(islice_chars(self.text(), chars_max))
+            return Words("", "".join(islice_chars(self.text(), chars_max)))
         # Markup may be long where its text is short.
         markup = "".join(islice_chars(self.text(), chars_max * 4))
-        return plain_text(markup, chars_max).text
+        return Words(self.title, plain_text(markup, chars_max).text)
+
+    def _pdf(self, chars_max: int) -> Words:
+        if self.size_bytes > PDF_BYTES_MAX:
+            return Words("", "", f"a PDF of more than {PDF_BYTES_MAX >> 20} MiB is not read")
+        found = pdf_text(b"".join(self.raw()), PDF_SECONDS, chars_max, PDF_MEMORY_BYTES)
+        return Words(" ".join(found.title.split()), found.text, found.fault)
 
     def plain(self) -> Iterator[bytes]:
         """For an engine that reads Latin-1: markup in ASCII with references, other text in Latin-1, what is no text

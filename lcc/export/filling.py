@@ -33,6 +33,7 @@ class Fields:
     :ivar url: where people find it; else its conceptual URL.
     :ivar text: without markup; empty: it is none that can be read.
     :ivar modified, fetched: seconds since 1970.
+    :ivar fault: why the text could not be read; empty: it could.
     """
 
     key: str
@@ -46,11 +47,12 @@ class Fields:
     size_bytes: int
     modified: int | None
     fetched: int | None
+    fault: str = ""
 
     @classmethod
     def of(cls, document: Document) -> Fields:
         """Of a page with its content."""
-        page = document.page
+        page, words = document.page, document.words(TEXT_CHARS_MAX)
         return cls(
             page.key,
             page.burl or page.curl,
@@ -58,11 +60,12 @@ class Fields:
             page.pid,
             page.mimetype,
             page.subtype,
-            document.title,
-            document.words(TEXT_CHARS_MAX),
+            words.title,
+            words.text,
             document.size_bytes,
             page.mtime,
             page.fetched_time,
+            words.fault,
         )
 
 
@@ -161,7 +164,7 @@ def fill(cache: Cache, index: Index, asked: Asked, batch_pages: int = BATCH_PAGE
             if (told or full) and (ended or not asked.rebuild):
                 index.commit(Place(token, said, filler.held_over).pack())
             if ended:
-                return Outcome(full, told, len(filler.held_over))
+                return Outcome(full, told, len(filler.held_over), filler.unread, filler.fault)
 
 
 def _batch(cache: Cache, asked: Asked, token: str, wait: int, limit: int) -> tuple[list[dict[str, Any]], str]:
@@ -179,12 +182,15 @@ class _Filler:
     """Writes pages into an index.
 
     :ivar held_over: as of :class:`Place`.
+    :ivar unread, fault: as of :class:`lcc.export.run.Outcome`.
     """
 
     def __init__(self, contents: Contents, index: Index, held_over: dict[str, str]) -> None:
         self._contents = contents
         self._index = index
         self.held_over = held_over
+        self.unread = 0
+        self.fault = ""
 
     def again(self) -> Iterator[Page]:
         """Write those whose content could not be had before."""
@@ -206,7 +212,11 @@ class _Filler:
     def _write(self, page: Page) -> None:
         with self._contents.document(page.key, page) as document:
             if document is not None:
-                self._index.put(Fields.of(document))
+                fields = Fields.of(document)
+                self._index.put(fields)
+                if fields.fault:
+                    self.unread += 1
+                    self.fault = self.fault or f"{page.curl}: {fields.fault}"
                 return
         self._index.remove(page.key)
         if page.key in self._contents.held_over:

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from lcc.commands.errors import Failed
+from lcc.commands.watch import clean
+from lcc.domain.wording import number
 from lcc.export.consumers import Command, Consumer, File, Output
 from lcc.export.engines.htdig import HtDig
 from lcc.export.engines.mirror import Mirror, url_of
@@ -223,3 +225,6 @@ def tell_outcome(outcome: Outcome, keeps: bool) -> None:
     if outcome.held_over:
         later = "retried next time" if keeps else "left out"
         click.echo(f"{outcome.held_over} pages with unreadable content: {later}", err=True)
+    if outcome.unread:
+        # The URL is a stranger's.
+        click.echo(clean(f"{number(outcome.unread, 'page')} without text; the first: {outcome.fault}"), err=True)

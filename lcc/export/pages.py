@@ -8,6 +8,8 @@ from typing import Any
 
 import attrs
 
+from lcc.spider.extractors.poppler import PDF_TYPES
+
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
@@ -43,6 +45,11 @@ class Page:
         if self.mimetype.endswith(("/xml", "+xml")):
             return "xml"
         return "text" if self.mimetype.startswith("text/") else "other"
+
+    @property
+    def is_pdf(self) -> bool:
+        """It is a PDF document."""
+        return self.mimetype in PDF_TYPES
 
     @property
     def rank(self) -> tuple[int, int, str]:

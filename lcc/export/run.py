@@ -101,11 +101,15 @@ class Outcome:
 
     :ivar told: whether there was something to tell the consumer.
     :ivar held_over: how many pages have no content that can be had now.
+    :ivar unread: how many are without text because that could not be read.
+    :ivar fault: why, of the first of these, with its URL.
     """
 
     full: bool
     told: bool
     held_over: int
+    unread: int = 0
+    fault: str = ""
 
 
 def export(cache: Cache, state: State, asked: Asked, engine: Engine) -> Outcome:

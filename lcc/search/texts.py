@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
 import os
-import re
 import unicodedata
 from functools import cache
 from importlib.util import find_spec
@@ -16,12 +14,11 @@ from lcc.model.links import ExtractionLimits, PageLinks
 from lcc.spider.extractors.found import Document, Found
 from lcc.spider.extractors.headers import read_headers
 from lcc.spider.extractors.html import HtmlExtractor, in_utf8
-from lcc.spider.extractors.pdf import PdfExtractor
-from lcc.spider.extractors.poppler import run_poppler
+from lcc.spider.extractors.poppler import PDF_TYPES, pdf_text
 
 TYPES = {
     **dict.fromkeys(HtmlExtractor.mimetypes, "html"),
-    **dict.fromkeys(PdfExtractor.mimetypes, "pdf"),
+    **dict.fromkeys(PDF_TYPES, "pdf"),
     **dict.fromkeys(
         ("text/plain", "text/markdown", "text/x-markdown", "text/x-rst", "text/csv", "text/tab-separated-values"),
         "text",
@@ -29,9 +26,6 @@ TYPES = {
 }
 """MIME types that can be read, and what a search calls them."""
 TITLE_CHARS_MAX = 500
-PDF_PROGRAM = "pdftotext"
-_PDF_BYTES_A_CHAR = 4
-_TITLE = re.compile("<title>(.*?)</title>", re.DOTALL)
 _LANGUAGE_CHARS = 3000
 """So much of a text tells its language."""
 _LANGUAGE_CHARS_MIN = 60
@@ -82,23 +76,11 @@ def _pdf(document: Document, found: Found) -> tuple[str, str]:
     if not document.whole:
         found.fault("the document is cut: a PDF is read from its end")
         return "", ""
-    limits = found.limits
-    output = run_poppler(
-        PDF_PROGRAM,
-        ["-q", "-enc", "UTF-8", "-nopgbrk", "-htmlmeta"],
-        document.content,
-        limits.page_seconds / 2,
-        limits.page_chars * _PDF_BYTES_A_CHAR,
-        ["-"],
-    )
-    if output.fault:
-        found.fault(output.fault)
-    # Of its HTML only the title is: the text between the tags is as it stands in the document.
-    head, _, body = output.data.decode("utf-8", "replace").partition("<pre>\n")
-    text = body if output.cut else body.rpartition("</pre>")[0]
-    title = _TITLE.search(head)
-    found.truncated = found.truncated or output.cut or len(text) > limits.page_chars
-    return html.unescape(title[1]) if title else "", squeezed(text[: limits.page_chars])
+    read = pdf_text(document.content, found.limits.page_seconds / 2, found.limits.page_chars)
+    if read.fault:
+        found.fault(read.fault)
+    found.truncated = found.truncated or read.cut
+    return read.title, read.text
 
 
 @cache

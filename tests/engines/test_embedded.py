@@ -14,6 +14,7 @@ import pytest
 import pytest_twisted
 from twisted.internet.threads import deferToThread
 
+from tests.support.pdf import pdf_with_text
 from tests.support.processes.lucene import look
 from tests.support.roles.content_users import Api
 
@@ -113,9 +114,13 @@ async def test_texts_of_all_sorts(api: Api, pages: Pages, name: str, tmp_path: P
     ):
         pages.put_data(f"{A}{number}", data, **more)
     pages.put_data(f"{A}image", b"zabahidden", mimetype=IMAGE)
-    await exported(api, tmp_path, name, "index")
-    seen = await deferToThread(found, name, tmp_path / "index", [cafe, "zabahidden"])
+    pages.put_data(f"{A}pdf", pdf_with_text("zabapdf", title="T"), mimetype="application/pdf")
+    pages.put_data(f"{A}none", b"zabahidden", mimetype="application/pdf")
+    said = await exported(api, tmp_path, name, "index")
+    assert said.startswith(f"1 page without text; the first: {A}none: pdftotext: ") and said.count("\n") == 1
+    seen = await deferToThread(found, name, tmp_path / "index", [cafe, "zabahidden", "zabapdf"])
     assert seen[cafe] == [f"{A}{number}" for number in range(5)]
+    assert seen["zabapdf"] == [f"{A}pdf"] and seen["titles"] == [f"{A}0", f"{A}pdf"]
     assert seen["zabahidden"] == [] and f"{A}image" in seen["*"]
 
 

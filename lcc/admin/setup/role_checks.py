@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from lcc.config import Config, unix_socket_path
-from lcc.search.texts import PDF_PROGRAM
+from lcc.spider.extractors.poppler import TEXT_PROGRAM
 from lcc.spider.stores.warc import missing_packages
 from lcc.transport.wires import WIRES, wire_of
 from lcc.workers.executables import all_executables, barred_at, hint
@@ -119,5 +119,5 @@ def search_lacks(config: Config) -> Iterator[str]:
         yield "search.listen: tantivy is not installed, and lcc-search does not start: pip install 'lcc[search]'"
     if find_spec("py3langid") is None:
         yield "search.listen: py3langid is not installed: languages are what pages say (pip install 'lcc[search]')"
-    if shutil.which(PDF_PROGRAM) is None:
-        yield f"search.listen: {PDF_PROGRAM} is not installed: PDF documents have no text (install poppler-utils)"
+    if shutil.which(TEXT_PROGRAM) is None:
+        yield f"search.listen: {TEXT_PROGRAM} is not installed: PDF documents have no text (install poppler-utils)"

@@ -7,7 +7,7 @@ from zope.interface import implementer
 
 from lcc.interfaces import ILinkExtractor
 from lcc.spider.extractors.found import Found
-from lcc.spider.extractors.poppler import run_poppler
+from lcc.spider.extractors.poppler import PDF_TYPES, run_poppler
 
 PROGRAM = "pdfinfo"
 OUTPUT_BYTES_MAX = 4 << 20
@@ -18,7 +18,7 @@ class PdfExtractor:
     """Finds the URLs of annotations."""
 
     name = "pdf"
-    mimetypes = ("application/pdf", "application/x-pdf")
+    mimetypes = PDF_TYPES
 
     def extract(self, content: bytes, found: Found) -> None:
         """As :meth:`lcc.interfaces.ILinkExtractor.extract`."""
