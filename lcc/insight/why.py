@@ -120,6 +120,7 @@ def _view(config: Config, txn: Txn, live: Live, now: int, view: View, hours: str
     if view.cached is not None:
         md5, length, mtime = view.told
         cached = as_record(view.cached, content) | {
+            "key": view.cached.key.hex(),
             "status": view.cached.status,
             "here": view.cached.fetched_machineid == config.botm.machine,
             "confirmed_time": view.cached.confirmed_time,

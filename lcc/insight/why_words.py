@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from lcc.domain.wording import duration, utc
@@ -57,7 +58,7 @@ def _view(answer: Record, provider: Record, view: Record) -> Iterator[str]:
     name = view["mimetype"] or "all views"
     cached, queued = view["cached"], view["queued"]
     if cached is not None:
-        for number, line in enumerate(_cached(answer, cached)):
+        for number, line in enumerate(chain(_cached(answer, cached), _searched(cached))):
             yield f"{name}: {line}" if number == 0 else f"  {line}"
     if queued is not None:
         for number, line in enumerate(_queued(answer, provider, queued)):
@@ -92,6 +93,15 @@ def _cached(answer: Record, row: Record) -> Iterator[str]:
         return
     told = [f"{name} {row[f'told_{name}']}" for name in ("md5", "len", "mtime") if row[f"told_{name}"] is not None]
     yield f"the provider submitted {', '.join(told)}" if told else "the provider submitted no md5, length or time"
+
+
+def _searched(row: Record) -> Iterator[str]:
+    """Whether a search finds it, where there is one on this machine."""
+    search = row.get("search")
+    if search is not None:
+        yield ": ".join(
+            filter(None, (f"{'found' if search['found'] else 'not found'} by the search", search["reason"]))
+        )
 
 
 def _queued(answer: Record, provider: Record, row: Record) -> Iterator[str]:

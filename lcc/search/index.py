@@ -81,6 +81,19 @@ class Counts(NamedTuple):
     missing: int = 0
 
 
+class Standing(NamedTuple):
+    """How a page is in an index.
+
+    :ivar kind: ``page``: it can be found; ``hidden``: it asks not to be; ``missing``: without its content.
+    :ivar change: of the cache, that the index has.
+    :ivar fault: why it has no text; empty: it has.
+    """
+
+    kind: str
+    change: int
+    fault: str = ""
+
+
 class TextIndex:
     """An index.  One process at a time writes it; any number may read it meanwhile.
 
@@ -191,6 +204,8 @@ class TextIndex:
             "provider": page.provider,
             "browsable": page.browsable,
         }
+        if page.fault:
+            record["fault"] = page.fault
         document.add_bytes("record", json.dumps(record, separators=(",", ":")).encode())
         return document
 
@@ -284,6 +299,25 @@ class TextIndex:
         searcher = self._index.searcher()
         found = searcher.search(self._term("kind", "missing"), limit).hits
         return [json.loads(searcher.doc(address).get_first("record"))["key"] for _, address in found]
+
+    def standing(self, key: str) -> Standing | None:
+        """How a page is in the index; None: it is not.
+
+        :raises IndexDamaged: the index cannot be read.
+        """
+        with _reading(self.folder):
+            found = list(self.versions(f"{key}:"))
+            if not found:
+                return None
+            searcher = self._index.searcher()
+            own = self._term("key", key)
+            for kind in ("hidden", "missing"):
+                both = Lookup.boolean_query([(Occur.Must, own), (Occur.Must, self._term("kind", kind))])
+                if searcher.search(both, 1).count:
+                    return Standing(kind, found[-1][1])
+            ((_, address),) = searcher.search(own, 1).hits
+            record = json.loads(searcher.doc(address).get_first("record"))
+            return Standing("page", found[-1][1], record.get("fault", ""))
 
     # What is looked for.
 

@@ -10,6 +10,7 @@ import pytest
 
 from lcc.admin.search.comparison import compare_index, index_folder
 from lcc.config import load_config
+from lcc.domain.keys import url_key
 from lcc.search.index import IndexState, TextIndex
 from lcc.search.values import IndexedPage, RemovedPage
 from lcc.storage.database.rows import DELETED
@@ -98,7 +99,10 @@ def test_fsck_finds_and_repairs(lcc: Lcc, folder: Path) -> None:
     change(folder, RemovedPage(rows(lcc)[0].key.hex()))
     assert "lcc-admin search rebuild" in lcc.admin("fsck", "--quick", code=1).stdout
     for file in folder.glob("*.store"):
-        file.write_bytes(file.read_bytes()[:-1])
+        # A new file: the old one is mapped by an index of this process.
+        data = file.read_bytes()
+        file.unlink()
+        file.write_bytes(data[:-1])
     *findings, summary = lcc.rows("fsck", "--quick", "--repair")
     (finding,) = (each for each in findings if each["kind"] == "index")
     assert "damaged" in finding["path"] and finding["done"] == "ordered"
@@ -111,3 +115,65 @@ def test_what_the_check_says(lcc: Lcc, folder: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("lcc.admin.setup.role_checks.shutil.which", lambda name: None)
     said = lcc.admin("check").stdout
     assert all(name in said for name in ("tantivy", "py3langid", "pdftotext"))
+
+
+def searched(lcc: Lcc, url: str) -> Any:
+    (answer,) = lcc.rows("why", url)
+    return answer["providers"][0]["views"][0]["cached"].get("search")
+
+
+def test_why_a_page_is_not_found(lcc: Lcc, folder: Path) -> None:
+    lcc.admin("provider", "add", "--root", "http://www.example.org/")
+    change(folder, *(RemovedPage(row.key.hex()) for row in rows(lcc)))
+    lcc.write(name_truly)
+    first, second, third, fourth, fifth, image = sorted(rows(lcc), key=lambda row: row.change)
+    changes = {row: attrs.evolve(indexed(row.key.hex(), row.change), text="") for row in (second, third, fourth)}
+    change(
+        folder,
+        indexed(first.key.hex(), first.change),
+        attrs.evolve(changes[second], fault="pdftotext took too long"),
+        attrs.evolve(changes[third], hidden=True),
+        attrs.evolve(changes[fourth], missing=True),
+    )
+    assert searched(lcc, first.curl) == {"found": True, "reason": ""}
+    assert f"change {first.change}\n" in (said := lcc.admin("why", first.curl).stdout)
+    assert said.rstrip().endswith("found by the search")
+    for row, found, reason in (
+        (second, True, "only by site, type and date: no text: pdftotext took too long"),
+        (third, False, "it asks not to be indexed"),
+        (fourth, False, "could not give its content"),
+        (fifth, False, "the index lacks it"),
+        (image, False, "image/png has no text"),
+    ):
+        told = searched(lcc, row.curl)
+        assert told["found"] is found and reason in told["reason"], row
+    assert "not found by the search: image/png has no text" in lcc.admin("why", image.curl).stdout
+    # What changes behind the token is not there yet.
+    change(folder, token="t.4.0.0")
+    assert searched(lcc, fifth.curl)["reason"] == "not yet: the index goes up to change 4"
+    lcc.put([{"key": 1, "urlkey": first.key}])
+    told = searched(lcc, first.curl)
+    assert told == {"found": True, "reason": "as it was at change 1: the index goes up to change 4"}
+    text = lcc.config_path.read_text()
+    lcc.config_path.write_text(f"{text}page_bytes = 1024\n")
+    change(folder, indexed(first.key.hex(), 99))
+    lcc.write(set_length, first.key)
+    assert searched(lcc, first.curl) == {
+        "found": True,
+        "reason": "only by its first 1,024 bytes ([search] page_bytes)",
+    }
+    (folder / "meta.json").write_text("{")
+    assert "lcc-admin search rebuild" in searched(lcc, first.curl)["reason"]
+    (folder / "meta.json").unlink()
+    assert "is lcc-search running" in searched(lcc, first.curl)["reason"]
+    lcc.config_path.write_text(text.partition("[search]")[0])
+    assert searched(lcc, first.curl) is None
+
+
+def name_truly(txn: Txn) -> None:
+    for key, curl, mimetype in txn.query("SELECT urlkey, curl, mimetype FROM lccurl"):
+        txn.execute("UPDATE lccurl SET urlkey = ? WHERE urlkey = ?", [url_key(1, curl, mimetype), key])
+
+
+def set_length(txn: Txn, key: bytes) -> None:
+    txn.execute("UPDATE lccurl SET len = 1025 WHERE urlkey = ?", [key])

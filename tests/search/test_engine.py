@@ -172,12 +172,18 @@ def test_a_full_disk(world: SearchWorld, monkeypatch: pytest.MonkeyPatch) -> Non
     assert world.urls("words") == [URL + "a", URL + "b"] and faults(world) == {}
 
 
+def replace(file: Path, data: bytes) -> None:
+    """By a new file: the old one may still be mapped, and must not become shorter."""
+    file.unlink()
+    file.write_bytes(data)
+
+
 def test_a_damaged_index_is_built_anew(world: SearchWorld, logged_errors: LoggedErrors) -> None:
     put(world, "a", "<p>words")
     world.advance()
     world.kill()
     for file in world.engine.index.folder.glob("*.store"):
-        file.write_bytes(file.read_bytes()[:-1])
+        replace(file, file.read_bytes()[:-1])
     world.start()
     world.advance()
     assert world.urls("words") == [URL + "a"] and world.engine.counters.rebuilds == 1
@@ -189,7 +195,7 @@ def test_damage_that_only_its_checksum_shows(world: SearchWorld, logged_errors: 
     world.advance()
     world.kill()
     for file in world.engine.index.folder.glob("*.pos"):
-        file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
+        replace(file, bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
     world.start()
     world.advance()
     assert world.urls("words") == [URL + "a"] and world.engine.counters.rebuilds == 1

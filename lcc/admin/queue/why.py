@@ -7,6 +7,7 @@ import json
 import click
 
 from lcc.admin.context import SEE_PROVIDERS, Admin, pass_admin
+from lcc.admin.search.standing import add_searched
 from lcc.admin.values import PID
 from lcc.commands.errors import Failed
 from lcc.commands.watch import clean
@@ -27,7 +28,7 @@ from lcc.storage.providers.providers import NoSuchProvider
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @pass_admin
 def why_command(admin: Admin, url: str, pid: int | None, fetch_url: bool, as_json: bool) -> None:
-    """Explain the state of a URL, and what it waits for.
+    """Explain the state of a URL, what it waits for, and whether the search finds it.
 
     URL is the conceptual URL, as the provider submitted it.
     """
@@ -40,6 +41,7 @@ def why_command(admin: Admin, url: str, pid: int | None, fetch_url: bool, as_jso
             answer = database.interact(explain, admin.config, admin.now(), name, pid, fetch_url)
         except NoSuchProvider as error:
             raise Failed(str(error), SEE_PROVIDERS) from None
+        add_searched(answer, admin.config, database)
     answer["pushes"] = []
     place = place_of(admin.config, PUSH)
     if place.is_there():

@@ -63,7 +63,7 @@ def compare_index(config: Config, folder: Path, database: BlockingDatabase) -> I
     if fault:
         yield IndexFault(DAMAGED, text=fault)
         return
-    rows = _readable(database, _selection(config, database))
+    rows = _readable(database, Selection(searched_providers(config, database)))
     row = next(rows, None)
     for prefix in _prefixes(_PREFIX_DIGITS):
         for key, change in index.versions(prefix):
@@ -90,13 +90,13 @@ def _prefixes(digits: int) -> Iterator[str]:
             yield prefix + digit
 
 
-def _selection(config: Config, database: BlockingDatabase) -> Selection:
-    """What the search server may read."""
+def searched_providers(config: Config, database: BlockingDatabase) -> frozenset[int] | None:
+    """Whose pages the search server may read; None: everybody's."""
     name = config.search.token_file
     if not name:
-        return Selection()
+        return None
     token = config.under_home(name).read_text(encoding="ascii").partition("\n")[0].strip()
-    return Selection(database.interact(check_access, token, "nothing").providers)
+    return database.interact(check_access, token, "nothing").providers
 
 
 def _readable(database: BlockingDatabase, selection: Selection) -> Iterator[CachedUrl]:

@@ -92,7 +92,9 @@ def run_poppler(
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
             file.write(content)
-        return _run([program, *options, f"/proc/self/fd/{descriptor}", *to], descriptor, seconds, bytes_max, memory_bytes)
+        return _run(
+            [program, *options, f"/proc/self/fd/{descriptor}", *to], descriptor, seconds, bytes_max, memory_bytes
+        )
     finally:
         os.close(descriptor)
 
