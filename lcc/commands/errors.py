@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from typing import IO, Any
 
 import click
@@ -64,8 +66,66 @@ def replace_unencodable_output() -> None:
             stream.reconfigure(errors="replace")
 
 
-class ToolGroup(click.Group):
-    """A command group that reports an ``OSError`` in two lines instead of a traceback."""
+class Misused(click.UsageError):
+    """A command line that is wrong: prints usage, error and the next step, a line each.
+
+    :param path: of the command whose help tells more.
+    """
+
+    def __init__(self, error: click.UsageError, path: str) -> None:
+        super().__init__(error.format_message(), error.ctx)
+        self.path = path if error.ctx is None else error.ctx.command_path
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print all three."""
+        if self.ctx is not None:
+            click.echo(self.ctx.get_usage(), file=file, err=True)
+        click.echo(f"Error: {self.message}\nNext: {self.path} --help", file=file, err=True)
+
+
+_HELP = tuple(filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)]))
+"""What a group without arguments ends with in newer versions of click: its help."""
+
+
+@contextmanager
+def _with_next_step(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (Misused, *_HELP):
+        raise
+    except click.UsageError as error:
+        raise Misused(error, path) from None
+
+
+class Tool(click.Command):
+    """A program whose usage errors say what to do next."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """As click does."""
+        with _with_next_step(info_name or ""):
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does."""
+        with _with_next_step(ctx.command_path):
+            return super().invoke(ctx)
+
+
+class ToolGroup(Tool, click.Group):
+    """A program with commands: suggests near ones, and reports an ``OSError`` in two lines instead of a traceback."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; it only knows commands that have been imported."""
+        name = args[0]
+        if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
+            near = get_close_matches(name, self.list_commands(ctx))
+            suggested = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            ctx.fail(f"No such command {name!r}.{suggested}")
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         replace_unencodable_output()

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 
 import click
 
+from lcc.commands.errors import Tool
 from lcc.commands.examples import add_examples
 from lcc.commands.progress import counting
 from lcc.model.shellwords import shell_word
@@ -30,7 +31,7 @@ from lcc.provider.stream_format import Header, StreamWriter
 _FIND_KEY = "lcc.find"
 
 
-class _FindCommand(click.Command):
+class _FindCommand(Tool):
     """All that follows ``--find DOCROOT`` belongs to find, whatever it looks like."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -22,6 +22,7 @@ from typing import Any
 
 import click
 
+from lcc.commands.errors import Tool
 from lcc.commands.examples import add_examples
 from lcc.domain.passwords import password_in
 from lcc.provider.command import BadInput, in_words, next_step, run, standard_input
@@ -87,7 +88,7 @@ def uns_options(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-@click.command()
+@click.command(cls=Tool)
 @uns_options
 @click.option("--full", is_flag=True, help="The input is the whole site: the LCC deletes everything else.")
 @click.option("--allow-mass-delete", is_flag=True, help="Send a full set even if it is empty.")

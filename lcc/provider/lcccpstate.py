@@ -24,6 +24,7 @@ from typing import IO
 
 import click
 
+from lcc.commands.errors import Tool
 from lcc.commands.examples import add_examples
 from lcc.provider.command import Fault, in_words, next_step, run, standard_input
 from lcc.provider.site_diff import Difference, SiteFault, compare
@@ -33,7 +34,7 @@ from lcc.provider.stream_format import Header, StreamFault, StreamReader, Stream
 _RELEASED = "lcccp --allow-deletions carried out deletions: the LCC may have fewer URLs than the state file says"
 
 
-@click.command()
+@click.command(cls=Tool)
 @click.option("--statefile", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The state file.")
 @click.option("--urlprefix", default="", help="The --urlprefix of lcccp; only needed if it is new.")
 @click.option("--full", is_flag=True, help="Send everything, as a full set.")

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from lcc.commands.errors import Tool
 from lcc.commands.examples import add_examples
 from lcc.errors import ConfigError
 from lcc.provider.command import BadInput, in_words, next_step, run
@@ -19,7 +20,7 @@ from lcc.provider.statefile import StateBusy, StateFile
 from lcc.provider.submitter import Orders
 
 
-@click.command()
+@click.command(cls=Tool)
 @click.argument("folders", nargs=-1, required=True)
 @uns_options
 @click.option("--statefile", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The state file.")

@@ -190,6 +190,27 @@ def test_tools_say_what_is_wrong_and_what_to_do(
     assert [line for line in lines if then in line and line.startswith(speaker)], lines
 
 
+@pytest.mark.parametrize(
+    ("words", "error", "following"),
+    [
+        ("lcc-admin statsu", "No such command 'statsu'. Did you mean 'status' or 'task'?", "lcc-admin"),
+        ("lcc-admin provider shwo", "No such command 'shwo'. Did you mean 'show'?", "lcc-admin provider"),
+        ("lcc-admin why", "Missing argument 'URL'.", "lcc-admin why"),
+        ("lcc-export lucen", "No such command 'lucen'. Did you mean 'lucene'?", "lcc-export"),
+        ("lcc-job xyzzy", "No such command 'xyzzy'.", "lcc-job"),
+        ("lcccp --pid", "Option '--pid' requires an argument.", "lcccp"),
+        ("lcccpstate", "Missing option '--statefile'.", "lcccpstate"),
+        ("lccwatch", "Missing argument 'FOLDERS...'.", "lccwatch"),
+        ("file2url --prefix", "No such option '--prefix'.", "file2url"),
+    ],
+)
+def test_a_usage_error_says_where_the_help_is(words: str, error: str, following: str) -> None:
+    name, *arguments = words.split()
+    done = subprocess.run([BIN / name, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-2:] == [f"Error: {error}", f"Next: {following} --help"]
+
+
 def test_a_terminal_that_does_not_have_a_character_ends_nothing() -> None:
     text = "from lcc.commands.errors import replace_unencodable_output as speak; speak(); print('\\u2026 and more')"
     environment = dict(os.environ, PYTHONIOENCODING="ascii")

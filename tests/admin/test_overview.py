@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +16,12 @@ from lcc.storage.providers.providers import order_removal
 from tests.support.admin import Lcc
 from tests.support.databases import result_of
 from tests.support.logs import LoggedErrors
+from tests.support.processes.terminal import NarrowTerminal
 from tests.support.queue import notice
 
 from .site import IDLE, NOW, Site
+
+BIN = Path(sys.executable).parent
 
 STATE: dict[str, Any] = IDLE | {
     "overload": "",
@@ -211,7 +217,8 @@ def test_errors(site: Site, page_rows: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_retry(site: Site) -> None:
     fail_with(site, 404, 403)
-    assert site.lcc.admin("retry").stdout == ("ordered: retry of 2 URLs with a final error, unreachable sites\n")
+    ordered = site.lcc.admin("retry", "--all").stdout
+    assert ordered == "ordered: retry of 2 URLs with a final error, unreachable sites\n"
     assert (
         "ordered: retry of 1 URL with a final error"
         in site.lcc.admin("retry", "--provider", "1", "--code", "404").stdout
@@ -221,9 +228,29 @@ def test_retry(site: Site) -> None:
     assert "no provider 9" in site.lcc.admin("retry", "--provider", "9", code=1).output
     site.queue.send(5, notice("later"))
     site.queue.record(site.queue.failed(site.queue.rows()[0], 503))
-    for options, waiting in (((), 1), (("--code", "503"), 1), (("--code", "500"), 0), (("--provider", "1"), 1)):
+    for options, waiting in (
+        (("--all",), 1),
+        (("--code", "503"), 1),
+        (("--code", "500"), 0),
+        (("--provider", "1"), 1),
+    ):
         shown = site.lcc.admin("retry", *options).stdout
         assert ("1 URL waiting after an error" in shown) == bool(waiting)
+
+
+def test_nothing_is_retried_everywhere_by_mistake(site: Site) -> None:
+    fail_with(site, 404, 403)
+    asked = site.lcc.admin("retry", code=2).stderr
+    assert "would retry 2 URLs with a final error, unreachable sites, of all providers" in asked
+    assert "--all cannot be combined" in site.lcc.admin("retry", "--all", "--code", "404", code=2).stderr
+    assert orders(site) == []
+    command = [str(BIN / "lcc-admin"), "--config", str(site.lcc.config_path), "retry"]
+    for answer, code, ordered in (("n", 1, []), ("y", 0, [("retry", 0, 0, "")])):
+        with NarrowTerminal(command, dict(os.environ), columns=200, lines=50) as terminal:
+            terminal.wait_for(b"of all providers?")
+            terminal.type(answer)
+            assert terminal.end() == code
+        assert orders(site) == ordered
 
 
 def carry_out(site: Site) -> None:

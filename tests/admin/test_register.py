@@ -71,7 +71,10 @@ def the_whole_way(shell: Shell, lcc: Lcc, web: WebSite) -> None:
     missing = shell.run("check", number, expect=1)
     assert "404" in missing.stderr and given["urls"][0] in missing.stderr
     unproven = shell.run("approve", number, expect=1)
-    assert "has not been found yet" in unproven.stderr
+    assert (
+        "has not been found yet" in unproven.stderr and "Next: put the file there, then lcc-admin" in unproven.stderr
+    )
+    assert "Next: lcc-admin register list" in shell.run("check", "999", expect=1).stderr
     web.files[f"/{given['file']}"] = given["secret"].encode()
     assert f"register approve {number}" in shell.run("check", number).stdout
     (row,) = lcc.rows("register", "list")

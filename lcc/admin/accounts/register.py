@@ -155,6 +155,20 @@ def remove_command(admin: Admin, number: int) -> None:
             raise Failed(f"no such registration: {number}", "lcc-admin register list shows them all")
 
 
+_NEXT = {
+    "faults": "correct these values, and ask again",
+    "not-provable": "lcc-admin provider set PID --new-password gives a password without a proof",
+    "unknown": "lcc-admin register list and lcc-admin provider list show what there is",
+    "not-proven": "put the file there, then lcc-admin register check with its number",
+    "changed": "lcc-admin register remove it, and ask again",
+    "gone": "lcc-admin register remove it",
+    "full": "raise the limit in [rs], or remove registrations that nobody needs (lcc-admin register list)",
+    "busy": "try again later",
+    "throttled": "try again later",
+}
+"""What the operator can do about each kind of :class:`RegistrationRefused`."""
+
+
 def _all_of(refused: RegistrationRefused) -> str:
     return "\n".join([refused.text, *(f"{name}: {fault}" for name, fault in refused.faults.items())])
 
@@ -218,7 +232,7 @@ def _registering(admin: Admin, do: Callable[[Registrar], Awaitable[Any]]) -> Any
             what = f"{error.url}: {error.detail.code} {error.detail.text}"
             results.append(Failed(f"secret not found: {what}", "put the file there exactly as shown, and try again"))
         except RegistrationRefused as refused:
-            results.append(Failed(_all_of(refused), "correct these values, or the limits in [rs], and ask again"))
+            results.append(Failed(_all_of(refused), _NEXT[refused.kind]))
         except (StoreUnavailable, SchemaError, sqlite3.Error, pymysql.MySQLError) as error:
             results.append(DatabaseFailed(f"cannot reach the database: {error}", SEE_DATABASE))
         await assembly.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from lcc.admin.context import Admin, check_provider, pass_admin
@@ -20,19 +22,36 @@ COUNT_MAX = 100_000
 @click.command("retry")
 @click.option("--provider", "pid", type=click.IntRange(1), help="Only of this provider.")
 @code_option
+@click.option("--all", "everything", is_flag=True, help="All errors of all providers.")
 @pass_admin
-def retry_command(admin: Admin, pid: int | None, code: int | None) -> None:
+def retry_command(admin: Admin, pid: int | None, code: int | None, everything: bool) -> None:
     """Retry failed URLs now.
 
     Unreachable sites and URLs waiting after an error are retried at once; URLs with a final error (see lcc-admin
     errors) are queued again, unless they were submitted since.
+
+    Without --provider and --code it asks; --all answers that.
     """
+    if everything and (pid is not None or code is not None):
+        raise click.UsageError("--all cannot be combined with --provider or --code.")
     with admin.database() as database:
         check_provider(database, pid)
-        found, waiting = database.interact(_count, pid or 0, code or 0)
+        what = _retried(*database.interact(_count, pid or 0, code or 0))
+        if pid is None and code is None and not everything:
+            _ask_for_all(what)
         database.write(add_order, RETRY, pid or 0, code or 0)
-        click.echo(f"ordered: retry of {_retried(found, waiting)}")
+        click.echo(f"ordered: retry of {what}")
         warn_if_not_running(admin, database)
+
+
+def _ask_for_all(what: str) -> None:
+    """
+    :raises click.UsageError: there is nobody to ask.
+    :raises click.Abort: the answer is no.
+    """
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"this would retry {what}, of all providers: give --provider, --code or --all.")
+    click.confirm(f"Retry {what}, of all providers?", abort=True)
 
 
 def _count(txn: Txn, pid: int, code: int) -> tuple[Count, Count]:

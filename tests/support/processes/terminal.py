@@ -1,4 +1,4 @@
-"""A program at a terminal of some size, whose output is only read."""
+"""A program at a terminal of some size."""
 
 from __future__ import annotations
 
@@ -46,6 +46,10 @@ class NarrowTerminal:
         while words not in _BETWEEN.sub(b"", self.shown):
             assert time.monotonic() < end, self.shown[-2000:]
             assert self._read(1.0), self.shown[-2000:]
+
+    def type(self, text: str) -> None:
+        """Type this, and what ends the line."""
+        os.write(self._end, f"{text}\n".encode())
 
     def end(self) -> int:
         """Read on to the program's end; gives its exit code."""
