@@ -329,7 +329,9 @@ def test_a_feed_that_is_listed_no_longer_gives_hints_again(bench: Listing) -> No
     task = bench.feed(options=LISTED)
     bench.read(manager, *listed(PAGE))
     bench.order(orders.TASK_SET, task, spec={"args": [FEED, "--full-content"]})
-    bench.until_polled()
+    bench.pass_time(1300, 10)
+    job, _ = given(manager)
+    manager.end(job, effects=Effects(notices=(JobNotice("http://site/new", "feed"),)))
+    bench.pass_time(3)
     assert bench.drawn == 1
-    bench.read(manager, JobNotice("http://site/new", "feed"))
     assert bench.told[-1].source == Source.FEED

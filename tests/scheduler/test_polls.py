@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred, fail
 
 from lcc.errors import code
 from lcc.insight.feed_why import feed_facts, say_why
@@ -433,6 +434,108 @@ def test_another_url_of_a_task_is_read_although_it_is_older(bench: Polling) -> N
     job, content = given(manager)
     assert (job.task, content.url) == (task, older)
     assert bench.tasks.task(task).failures == 0
+
+
+def lose_and_fetch_again(bench: Polling, **more: Any) -> None:
+    """The content is lost, and fetched once more: the cache has a new change, of the same content."""
+    bench.until_asked()
+    bench.fetch(**more)
+    for sql in (
+        "UPDATE counters SET value = value + 1 WHERE name = 'change'",
+        "UPDATE lccurl SET change_number = (SELECT value FROM counters WHERE name = 'change')",
+    ):
+        bench.queue.database.now(lambda txn, sql=sql: txn.execute(sql))
+    bench.pass_time(5)
+
+
+def test_content_that_was_lost_and_is_there_again_is_not_read_again(bench: Polling) -> None:
+    """Seeds 56t (a machine lost power), 115t (the queue's tables were put back)."""
+    manager = worker(bench)
+    task = bench.feed()
+    bench.outbox()
+    bench.fetch(md5="1" * 32)
+    bench.pass_time(2)
+    manager.end(given(manager)[0])
+    for _ in range(2):
+        lose_and_fetch_again(bench, md5="1" * 32)
+    bench.until_asked()
+    assert manager.given() == [] and bench.tasks.task(task).failures == 0
+    [day] = bench.database.blocking.select(statistics, 0)
+    assert (day.completed, day.unchanged) == (1, 2)
+    # As another type, or from elsewhere, it reads differently.
+    bench.fetch(md5="1" * 32, url="http://site/elsewhere/")
+    bench.pass_time(5)
+    _, content = given(manager)
+    assert content.base == "http://site/elsewhere/"
+
+
+def test_a_robots_txt_that_is_there_again_is_read_again(bench: Polling) -> None:
+    """While it was not there all was allowed."""
+    manager = bench.manager(any=5)
+    bench.feed("http://www.example.org/robots.txt", kind="robots")
+    bench.outbox()
+    bench.fetch(md5="1" * 32)
+    bench.pass_time(2)
+    manager.end(given(manager)[0], effects=Effects(items=("User-agent: *",)))
+    bench.until_asked(600)
+    bench.fail(404)
+    bench.until_asked(600)
+    bench.fetch(md5="1" * 32)
+    manager = bench.manager(any=5)
+    bench.pass_time(5)
+    given(manager)
+
+
+def test_other_options_are_heeded_at_the_next_poll(bench: Polling) -> None:
+    manager = worker(bench)
+    task = bench.feed()
+    bench.outbox()
+    bench.fetch()
+    bench.pass_time(2)
+    manager.end(given(manager)[0])
+    bench.order(orders.TASK_SET, task, spec={"args": [FEED, "--plugin", "comments"]})
+    bench.pass_time(1300, 10)
+    job, _ = given(manager)
+    assert json.loads(job.args) == [FEED, "--plugin", "comments"]
+
+
+def test_a_uns_that_does_not_answer_is_asked_once(bench: Polling) -> None:
+    asked: list[str] = []
+
+    def watch(root: str) -> Any:
+        asked.append(root)
+        return fail(NotifierRefused(code("try-later"), "no answer"))
+
+    for number in range(4):
+        bench.feed(f"http://site{number}/feed.xml")
+    bench.outbox()
+    bench.polls._watch = watch
+    bench.database.now(lambda txn: txn.execute("UPDATE tasks SET due_time = 0"))
+    bench.pass_time(1)
+    assert len(asked) == 1
+
+
+def test_another_url_is_given_while_the_first_one_is_looked_at(
+    bench: Polling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found there is nothing that has been read of the other one."""
+    manager = worker(bench)
+    task = bench.feed()
+    bench.outbox()
+    bench.fetch()
+    other = "http://site/other.xml"
+    judge = polls._news
+
+    def meanwhile(poll: Any, *others: Any) -> Any:
+        monkeypatch.setattr(polls, "_news", judge)
+        order = bench.order(orders.TASK_SET, task, spec={"args": [other]})
+        result_of(Deferred.fromCoroutine(bench.engine.store.carry_out_orders([order], int(bench.now()))))
+        return judge(poll, *others)
+
+    monkeypatch.setattr(polls, "_news", meanwhile)
+    bench.pass_time(2)
+    assert manager.given() == [] and bench.database.query("SELECT seen FROM tasks") == [(0,)]
+    assert bench.tasks.task(task).spec.args == (other,)
 
 
 def test_other_pages_make_no_jobs(bench: Polling) -> None:

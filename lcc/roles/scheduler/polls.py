@@ -29,6 +29,7 @@ from lcc.domain.keys import url_key
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError, code, entry_for
 from lcc.model.feed_options import lists_its_site
+from lcc.model.polled import PolledContent
 from lcc.roles.background import Background
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler.engine import Scheduler
@@ -183,26 +184,15 @@ class Polls:
         found: list[Found] = []
         looked: list[Asked] = []
         asked: list[Asked] = []
-        for poll, is_due in some:
-            asks = pages.get(poll.task.id)
+        for each in some:
+            asks = pages.get(each.poll.task.id)
             if asks is None:
                 continue  # the UNS cannot be asked now
-            answered = _answered(poll, asks.key, seen.results.queued, untold)
-            news = _news(poll, seen.results.pages.get(asks.key), answered) if is_due or answered else None
-            if not is_due:
-                judged = _judge(asks, seen, untold) if answered and news is None else asks
-                if news is not None:
-                    found.append(news)
-                elif answered and judged.fault not in (_VANISHED, _DELETED):
-                    looked.append(judged)
-                else:
-                    looked.append(asks._replace(wait=True))
-            elif news is None:
-                asked.append(asks if asks.fault else _judge(asks, seen, untold))
-            elif asks.key not in seen.results.queued or poll.seen:
-                found.append(news)
+            end = _end_of(each, asks, seen, untold)
+            if isinstance(end, Found):
+                found.append(end)
             else:
-                asked.append(asks._replace(wait=True))
+                (asked if each.is_due else looked).append(end)
         found, asked = await self._where_moved(found, asked)
         asked = await self._drawn(asked)
         generation = seen.generation
@@ -234,39 +224,55 @@ class Polls:
             wanted.append(PolledPage(urls.get(poll.task.id, ""), poll.pid, poll.key, after))
         seen = await self._main.interact(read_round, wanted, _key_of)
         pages: dict[int, Asked] = {}
-        made: dict[str, int] = {}
+        made: dict[str, int | NotifierRefused] = {}
         for poll, is_due in some:
-            if not is_due:
-                pages[poll.task.id] = Asked(poll, poll.pid, poll.key)
-                continue
-            url = urls.get(poll.task.id, "")
-            if poll.pid in seen.removed and url not in seen.owners:
-                # To ask for it would make it again.
-                pages[poll.task.id] = Asked(poll, fault=f"Provider {poll.pid} was removed", gone=True)
-                continue
-            try:
-                pid = seen.owners.get(url, 0)
-                if not pid:
-                    root = root_of(url)
-                    pid = made[root] = made.get(root, 0) or await self._watch(root)
-            except ValueError:
-                pages[poll.task.id] = Asked(poll, fault="It is no http or https URL", gone=True)
-            except NotifierRefused as refused:
-                if refused.code != _TRY_LATER:
-                    pages[poll.task.id] = Asked(poll, fault=f"{refused.code} {refused.text}", code=refused.code)
-            else:
-                pages[poll.task.id] = Asked(poll, pid, _key_of(pid, url))
+            asks = Asked(poll, poll.pid, poll.key)
+            if is_due:
+                url = urls.get(poll.task.id, "")
+                pid = seen.owners.get(url) or await self._provider_for(poll, url, seen.removed, made)
+                if not isinstance(pid, int):
+                    asks = pid
+                elif pid:
+                    asks = Asked(poll, pid, _key_of(pid, url))
+                else:
+                    continue
+            pages[poll.task.id] = asks
         return seen, pages
+
+    async def _provider_for(
+        self, poll: Poll, url: str, removed: Collection[int], made: dict[str, int | NotifierRefused]
+    ) -> int | Asked:
+        """The provider that watches a page of nobody's; 0: the UNS cannot be asked now; or why there can be none.
+
+        :param made: what the UNS has answered so far, by root.
+        """
+        if poll.pid in removed:
+            # To ask for it would make it again.
+            return Asked(poll, fault=f"Provider {poll.pid} was removed", gone=True)
+        try:
+            root = root_of(url)
+        except ValueError:
+            return Asked(poll, fault="It is no http or https URL", gone=True)
+        # A UNS that has not answered once is not waited for as many times as there are sites.
+        if root not in made and not any(_is_later(each) for each in made.values()):
+            try:
+                made[root] = await self._watch(root)
+            except NotifierRefused as refused:
+                made[root] = refused
+        answer = made.get(root, 0)
+        if isinstance(answer, int):
+            return answer
+        return 0 if _is_later(answer) else Asked(poll, fault=_said(answer), code=answer.code)
 
     async def _where_moved(self, found: list[Found], asked: list[Asked]) -> tuple[list[Found], list[Asked]]:
         """The same; those that have moved to another provider stay, and their tasks say so."""
         others = await self._others([*found, *asked])
-        if not others:
-            return found, asked
-        return [each._replace(moved="") if each.poll.task.id in others else each for each in found], [
+        found = [each._replace(moved="") if each.poll.task.id in others else each for each in found]
+        asked = [
             each._replace(moved="", note=_ELSEWHERE.format(each.moved)) if each.poll.task.id in others else each
             for each in asked
         ]
+        return found, asked
 
     async def _others(self, moved: Iterable[Found | Asked]) -> set[int]:
         """The tasks whose pages are their sites' own words, and have moved to another provider's: what an operator
@@ -309,8 +315,8 @@ class Polls:
             order = drawn[each.pid] if each.poll.task.id in own else 0
             if not isinstance(order, NotifierRefused):
                 found.append(each._replace(order=order))
-            elif order.code != _TRY_LATER:
-                found.append(each._replace(unchanged=False, fault=f"{order.code} {order.text}", moved=""))
+            elif not _is_later(order):
+                found.append(each._replace(unchanged=False, fault=_said(order), moved=""))
         return found
 
     def _failed(self, failure: Failure) -> None:
@@ -345,6 +351,15 @@ class _Round(NamedTuple):
     change: int | None
 
 
+def _is_later(answer: int | NotifierRefused) -> bool:
+    """The UNS cannot be asked now."""
+    return isinstance(answer, NotifierRefused) and answer.code == _TRY_LATER
+
+
+def _said(refused: NotifierRefused) -> str:
+    return f"{refused.code} {refused.text}"
+
+
 def _key_of(pid: int, url: str) -> bytes:
     return url_key(pid, url, "")
 
@@ -358,12 +373,45 @@ def _answered(poll: Poll, key: bytes, queued: Collection[bytes], untold: int | N
     return poll.asked_time is not None and key not in queued and (untold is None or poll.asked_time < untold)
 
 
+def _end_of(each: _Open, asks: Asked, seen: PollRound, untold: int | None) -> Found | Asked:
+    """What has become of a poll: it has found something; or what is to be noted, with the next poll if that is due.
+
+    :param asks: the next one.
+    :param untold: as :func:`_answered` says.
+    """
+    poll, queued = each.poll, seen.results.queued
+    answered = _answered(poll, asks.key, queued, untold)
+    if not (each.is_due or answered):
+        return asks._replace(wait=True)
+    news = _news(poll, seen.results.pages.get(asks.key), answered)
+    if news is not None:
+        # What was fetched for others is read at once, unless the first poll is about to fetch it.
+        return asks._replace(wait=True) if asks.key in queued and not poll.seen else news
+    if asks.fault:
+        return asks
+    judged = _judge(asks, seen, untold)
+    # The queue manager may not have heard of it yet: that is for certain only when the next one is due.
+    return judged if each.is_due or judged.fault not in (_VANISHED, _DELETED) else asks._replace(wait=True)
+
+
+def _is_unread(poll: Poll, page: Page) -> bool:
+    """Whether a page has changed since a worker got it.  One that was lost, and fetched again, has another number
+    and is the same.  (What a robots.txt says is not kept where it was not there meanwhile.)"""
+    if page.change <= poll.seen:
+        return False
+    return not poll.seen or poll.task.spec.kind == ROBOTS or _content(poll, page).digest != poll.seen_digest
+
+
+def _content(poll: Poll, page: Page) -> PolledContent:
+    return attrs.evolve(page.content, url=poll.url)
+
+
 def _news(poll: Poll, page: Page | None, answered: bool) -> Found | None:
     """What a worker has to read; None: nothing.
 
     :param answered: as :func:`_answered` says.
     """
-    if page is None or not page.has_content or page.change <= poll.seen or not poll.url:
+    if page is None or not page.has_content or not poll.url or not _is_unread(poll, page):
         return None
     order = 0
     if lists_its_site(poll.task.spec):
@@ -372,7 +420,7 @@ def _news(poll: Poll, page: Page | None, answered: bool) -> Found | None:
         order = poll.order
         if not order:
             return None
-    return Found(poll, page.change, attrs.evolve(page.content, url=poll.url).to_json(), order, _moved(poll, page))
+    return Found(poll, page.change, _content(poll, page), order, _moved(poll, page))
 
 
 def _stays_its_own(poll: Poll, moved: str, owners: Mapping[str, int]) -> bool:
@@ -422,7 +470,7 @@ def _judge(asks: Asked, seen: PollRound, untold: int | None) -> Asked:
         return asks._replace(fault=text, gone=gone, code=fault.code)
     page = seen.results.pages.get(asks.key)
     if page is not None and page.has_content and page.generation > asks.poll.generation:
-        if page.change > asks.poll.seen:
+        if _is_unread(asks.poll, page):
             return asks  # it is its site's own word, and not known to be as of that poll
         max_age = page.max_age if task.auto else 0
         return asks._replace(unchanged=True, max_age=max_age, moved=_moved(asks.poll, page))

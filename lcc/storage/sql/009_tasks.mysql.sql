@@ -43,7 +43,8 @@ CREATE TABLE IF NOT EXISTS tasks (
     asked_order BIGINT NOT NULL DEFAULT 0,      -- polled kinds: order number of that asking; 0: none was drawn
     asked_generation BIGINT NOT NULL DEFAULT 0, -- polled kinds: what is fetched for that has a greater generation (lccurl)
     look_time BIGINT,                           -- polled kinds: when it is next looked at what became of that; NULL: it is known
-    seen BIGINT NOT NULL DEFAULT 0,             -- polled kinds: change number of the content that its workers have got
+    seen BIGINT NOT NULL DEFAULT 0,             -- polled kinds: change number of the content that its workers have got; 0: none
+    seen_digest BINARY(16),                     -- polled kinds: of that content, for what gets a new number and is the same
     PRIMARY KEY (id),
     KEY tasks_due (polled, due_time, id),
     KEY tasks_look (look_time, id),

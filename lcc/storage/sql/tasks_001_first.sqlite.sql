@@ -44,7 +44,8 @@ CREATE TABLE tasks (
     asked_order INTEGER NOT NULL DEFAULT 0,     -- polled kinds: order number of that asking; 0: none was drawn
     asked_generation INTEGER NOT NULL DEFAULT 0, -- polled kinds: what is fetched for that has a greater generation (lccurl)
     look_time INTEGER,                          -- polled kinds: when it is next looked at what became of that; NULL: it is known
-    seen INTEGER NOT NULL DEFAULT 0             -- polled kinds: change number of the content that its workers have got
+    seen INTEGER NOT NULL DEFAULT 0,            -- polled kinds: change number of the content that its workers have got; 0: none
+    seen_digest BLOB                            -- polled kinds: of that content, for what gets a new number and is the same
 );
 CREATE INDEX tasks_due ON tasks (polled, due_time, id);
 CREATE INDEX tasks_look ON tasks (look_time, id);

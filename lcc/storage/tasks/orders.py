@@ -231,6 +231,9 @@ def _task_set(write: TaskWrite, rules: ITaskRules, order: Order, done: CarriedOu
         sql = "UPDATE tasks SET pid = 0, urlkey = NULL, asked_time = NULL, asked_order = 0, look_time = NULL"
         sql += ", seen = 0, moved_from = '' WHERE id = ?"
         write.txn.execute(sql, [task.id])
+    elif changed.spec.args != task.spec.args:
+        # With other options it is to be read once more, changed or not.
+        write.txn.execute("UPDATE tasks SET seen = 0 WHERE id = ?", [task.id])
     job = _open_job(write, task.id)
     if job is not None and job.due_time is not None:
         columns = ("kind", "command", "args", "resource", "hosts")

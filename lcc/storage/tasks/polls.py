@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from lcc.interfaces import ITaskRules
+from lcc.model.polled import PolledContent
 from lcc.model.tasks import DueJob, Job, JobState, Task, TaskState
 from lcc.storage.database.transactions import Question, Txn
 from lcc.storage.tasks.due import insert_job
@@ -24,7 +25,8 @@ from lcc.storage.tasks.robots import ROBOTS, known_so_far, remove_task, robots_k
 from lcc.storage.tasks.rows import TASKS, task_of, task_values, write_list
 from lcc.storage.tasks.write import TaskWrite
 
-_OWN = ("pid", "urlkey", "polls", "asked_time", "asked_order", "asked_generation", "seen")
+_OWN = ("pid", "urlkey", "polls", "asked_time", "asked_order", "asked_generation", "seen", "seen_digest")
+_BYTES = ("urlkey", "seen_digest")
 _ROW = (*TASKS.columns, "polled", *_OWN, "look_time")
 _NOTED = (
     *("due_time", "started_time", "ended_time", "last_state", "since_time", "failures", "message", "state"),
@@ -47,7 +49,8 @@ class Poll(NamedTuple):
     :ivar asked_time: when its open poll was put into the queue; None: none is.
     :ivar order: order number of ``pid`` that was drawn when its open poll began; 0: none was.
     :ivar generation: what the queue has fetched for its open poll, or failed to, has a greater one.
-    :ivar seen: change number of the content that its workers got last.
+    :ivar seen: change number of the content that its workers got last; 0: they are to get what there is.
+    :ivar seen_digest: of that content.
     """
 
     task: Task
@@ -58,6 +61,7 @@ class Poll(NamedTuple):
     order: int
     generation: int
     seen: int
+    seen_digest: bytes
 
     @property
     def url(self) -> str:
@@ -68,14 +72,14 @@ class Poll(NamedTuple):
 class Found(NamedTuple):
     """What a poll has found: the page has this content.
 
-    :ivar input: for the worker.
+    :ivar content: for the worker.
     :ivar order: order number of the poll, where the page is its site's own word; else 0.
     :ivar moved: the URL that it has moved to for good; empty: nowhere.
     """
 
     poll: Poll
     change: int
-    input: str
+    content: PolledContent
     order: int = 0
     moved: str = ""
 
@@ -113,8 +117,10 @@ class Asked(NamedTuple):
 
 
 def _poll(row: tuple[Any, ...]) -> Poll:
-    pid, key, *others = row[len(TASKS.columns) :]
-    return Poll(task_of(row[: len(TASKS.columns)]), pid, bytes(key or b""), *others)
+    own: list[Any] = [
+        bytes(value or b"") if name in _BYTES else value for name, value in zip(_OWN, row[-len(_OWN) :], strict=True)
+    ]
+    return Poll(task_of(row[: len(TASKS.columns)]), *own)
 
 
 class PollsToDo(NamedTuple):
@@ -162,18 +168,12 @@ def make_found_jobs(write: TaskWrite, found: Sequence[Found]) -> list[DueJob]:
     """A job for each page that has changed; its task has no other one.  Where no more may be open, they are looked
     at again in a minute."""
     made = []
-    numbers = [each.poll.task.id for each in found]
-    ready = {
-        row[0]
-        for row in write.txn.query_in(
-            "SELECT id FROM tasks WHERE id IN ({in}) AND state = 'active' AND due_time IS NOT NULL", numbers
-        )
-    }
+    sql = "SELECT id, args FROM tasks WHERE id IN ({in}) AND state = 'active' AND due_time IS NOT NULL"
+    ready = dict(write.txn.query_in(sql, [each.poll.task.id for each in found]))
     for each in found:
         task = each.poll.task
-        if task.id not in ready:
-            continue
-        ready.discard(task.id)
+        if ready.pop(task.id, None) != write_list(task.spec.args):
+            continue  # it has a job, or reads another page now
         if not write.room:
             sql = "UPDATE tasks SET due_time = ?, look_time = NULL WHERE id = ?"
             write.txn.execute(sql, [write.now + _LATER_SECONDS, task.id])
@@ -187,9 +187,10 @@ def make_found_jobs(write: TaskWrite, found: Sequence[Found]) -> list[DueJob]:
             due_time=write.now,
             updated_time=write.now,
         )
-        made.append(insert_job(write, job, f"task/{task.id}", None, each.input, each.order))
-        sql = "UPDATE tasks SET due_time = NULL, asked_time = NULL, asked_order = 0, look_time = NULL, seen = ?"
-        write.txn.execute(f"{sql} WHERE id = ?", [each.change, task.id])
+        made.append(insert_job(write, job, f"task/{task.id}", None, each.content.to_json(), each.order))
+        sql = "UPDATE tasks SET due_time = NULL, asked_time = NULL, asked_order = 0, look_time = NULL"
+        values = [each.change, each.content.digest, task.id]
+        write.txn.execute(f"{sql}, seen = ?, seen_digest = ? WHERE id = ?", values)
         if each.moved:
             _move(write, task, each.moved)
     return made
@@ -300,9 +301,10 @@ class _Note(NamedTuple):
     @property
     def row(self) -> tuple[Any, ...]:
         """Of :data:`_ROW`."""
-        pid, key = self.page
+        (pid, key), poll = self.page, self.asked.poll
         whole = dict(zip(TASKS.columns, task_values(self.task), strict=True))
-        whole |= {"polled": 1, "pid": pid, "urlkey": key or None, "seen": self.asked.poll.seen}
+        whole |= {"polled": 1, "pid": pid, "urlkey": key or None, "seen": poll.seen}
+        whole["seen_digest"] = poll.seen_digest or None
         whole |= dict(zip(_NOTED, self.values, strict=True))
         return tuple(whole[name] for name in _ROW)
 
