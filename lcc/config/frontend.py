@@ -38,6 +38,14 @@ class FeUnsConfig:
     """The front end's proxy of UNSes."""
 
     listen: str = setting("", "endpoint for content providers, such as tcp:9000 or tls:9001; empty: off")
+    listen_notifiers: str = setting(
+        "",
+        "endpoint for notifiers: scheduler, push server and spiders, as [uns] listen_notifiers; empty: off",
+    )
+    notifier_connections_max: int = setting(20, "maximum number of connections of notifiers", minimum=1)
+    notifier_sets_max: int = setting(
+        1000, "sets of one notifier that may wait for their answers", minimum=1, maximum=100_000
+    )
     authorities: str = setting(
         "",
         "PEM file with the CAs of the certificates of sub-LCCs' public ports (tls: in lcc-admin fe add --uns), "

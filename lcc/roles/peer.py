@@ -20,6 +20,7 @@ from zope.interface import implementer
 
 from lcc.errors import StreamError
 from lcc.interfaces import IConversation
+from lcc.model.notifiers import NOTIFIERS
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import INTERNAL_LIMITS, Hello, Ping, read_hello
 from lcc.protocols.xmlfeed import End, Event, Start, XmlFeed
@@ -114,7 +115,7 @@ class Peer:
             if hello.role not in self.expected:
                 raise StreamError("unknown-message", f"a {hello.role!r} where one of {sorted(self.expected)} belongs")
             certified = _certified_roles(self.stream.transport)
-            if certified is not None and hello.role not in certified:
+            if certified is not None and hello.role not in certified.union(*map(_relayed, certified)):
                 raise StreamError(
                     "unknown-message", f"it says {hello.role!r}, its certificate says {sorted(certified)}"
                 )
@@ -187,6 +188,11 @@ class PeerFactory(Factory):
     def buildProtocol(self, address: object) -> XmlStream | None:
         peer = self._make()
         return None if peer is None else peer.build_stream()
+
+
+def _relayed(role: str) -> frozenset[str]:
+    """The roles whose messages this one passes on."""
+    return frozenset(["uns", *NOTIFIERS]) if role == "fe_uns" else frozenset()
 
 
 def _certified_roles(transport: Any) -> frozenset[str] | None:

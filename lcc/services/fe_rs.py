@@ -5,8 +5,8 @@ from __future__ import annotations
 from twisted.application.service import MultiService
 
 from lcc.config import Config
-from lcc.roles.fe_rs.databases import SubDatabases
 from lcc.roles.fe_rs.store import FrontRegistrationStore
+from lcc.roles.sub_databases import SubDatabases
 from lcc.services.common import RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.rs import build_with

@@ -12,10 +12,11 @@ from twisted.python.failure import Failure
 from lcc.config import Config
 from lcc.domain.registered_domain import registered_domain
 from lcc.errors import LccError
+from lcc.roles.notifier_port import port_name
 from lcc.roles.uns.console import UnsCommands
 from lcc.roles.uns.engine import Uns
 from lcc.roles.uns.metrics import UnsMetrics
-from lcc.roles.uns.notifiers.port import NotifierPort
+from lcc.roles.uns.notifiers.connection import notifier_port
 from lcc.roles.uns.port import ProviderPort
 from lcc.services.common import HomeService, RoleService
 from lcc.services.environment import Environment, real_environment
@@ -52,11 +53,6 @@ class _Engine(Service):
         super().stopService()
         self.uns.close()
         return self._sessions.stop()
-
-
-def _port_name(roles: frozenset[str]) -> str:
-    """Of a port of notifiers, in metrics."""
-    return "uns.listen_notifiers" if len(roles) > 1 else f"uns.listen_notifiers:{min(roles)}"
 
 
 def build(config: Config, environment: Environment) -> RoleService:
@@ -104,7 +100,13 @@ def build(config: Config, environment: Environment) -> RoleService:
     port = PortService(reactor, endpoint(config, "uns.listen"), providers, "uns.listen")
     limits = ConnectionLimits(settings.notifier_connections_max)
     notifier_ports = [
-        PortService(reactor, text, NotifierPort(uns.notifiers, roles, limits), _port_name(roles), environment.pipes)
+        PortService(
+            reactor,
+            text,
+            notifier_port(uns.notifiers, roles, limits),
+            port_name("uns.listen_notifiers", roles),
+            environment.pipes,
+        )
         for text, roles in endpoints(config, "uns.listen_notifiers")
     ]
 

@@ -28,7 +28,7 @@ from lcc.transport.tls_files import CertificateFiles
 
 _log = Logger()
 
-ROLES = ("qm", "uns", "botm", "bot", "cu", *NOTIFIERS, "manager", "admin", "metrics")
+ROLES = ("qm", "uns", "botm", "bot", "cu", *NOTIFIERS, "manager", "fe_uns", "admin", "metrics")
 """Roles that a certificate can be for; ``admin``: ``lcc-admin``; ``metrics``: metrics ports, and who reads them."""
 ROLE_URI = "lcc:role/"
 EXPIRY_WARNING_SECONDS = 14 * 86400

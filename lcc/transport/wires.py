@@ -30,12 +30,14 @@ class Wire:
     :ivar role: whose end it is.
     :ivar listens: it listens; else it connects.
     :ivar peers: the roles at the other end; None: anybody (a public port).
+    :ivar relay: a role that may pass on what they say, with its own certificate; empty: none.
     """
 
     setting: str
     role: str
     listens: bool
     peers: frozenset[str] | None
+    relay: str = ""
 
     @property
     def program(self) -> str:
@@ -48,8 +50,8 @@ class Wire:
         return config.endpoint(getattr(getattr(config, section), key))
 
 
-def _port(setting: str, *peers: str) -> Wire:
-    return Wire(setting, setting.partition(".")[0], True, frozenset(peers) or None)
+def _port(setting: str, *peers: str, relay: str = "") -> Wire:
+    return Wire(setting, setting.partition(".")[0], True, frozenset(peers) or None, relay)
 
 
 def _metrics(setting: str) -> Wire:
@@ -58,8 +60,8 @@ def _metrics(setting: str) -> Wire:
     return Wire(setting, "metrics", True, frozenset(["metrics"]))
 
 
-def _link(setting: str, *peers: str) -> Wire:
-    return Wire(setting, setting.partition(".")[0], False, frozenset(peers))
+def _link(setting: str, *peers: str, relay: str = "") -> Wire:
+    return Wire(setting, setting.partition(".")[0], False, frozenset(peers), relay)
 
 
 WIRES: dict[str, Wire] = {
@@ -67,7 +69,7 @@ WIRES: dict[str, Wire] = {
     for wire in (
         _port("uns.listen"),
         _link("uns.connect", "qm"),
-        _port("uns.listen_notifiers", *NOTIFIERS),
+        _port("uns.listen_notifiers", *NOTIFIERS, relay="fe_uns"),
         _port("uns.listen_gateway", "push"),
         _port("qm.listen", "uns", "botm"),
         _port("qm.listen_botm", "botm"),
@@ -81,15 +83,16 @@ WIRES: dict[str, Wire] = {
         _port("cu.listen_xml"),
         _port("rs.listen"),
         _port("scheduler.listen", "manager"),
-        _link("scheduler.connect", "uns"),
+        _link("scheduler.connect", "uns", relay="fe_uns"),
         _port("web.listen"),
         _link("manager.connect", "scheduler"),
         _port("spider.listen"),
-        _link("spider.connect", "uns"),
+        _link("spider.connect", "uns", relay="fe_uns"),
         _port("push.listen"),
         _port("fe_uns.listen"),
+        _port("fe_uns.listen_notifiers", *NOTIFIERS),
         _port("search.listen"),
-        _link("push.connect", "uns"),
+        _link("push.connect", "uns", relay="fe_uns"),
         _link("push.connect_gateway", "uns"),
         *(_metrics(f"{role}.metrics") for role in ROLES),
         _metrics("metrics.listen"),
@@ -114,7 +117,25 @@ def endpoint(config: Config, setting: str) -> str:
     :raises ConfigError: the wire leaves this machine unprotected.
     """
     wire = wire_of(config, setting)
-    text = wire.text(config)
+    return _complete(config, wire, wire.text(config), setting)
+
+
+def sublcc_notifiers(config: Config, text: str, role: str) -> str:
+    """The endpoint string of a sub-LCC's port of notifiers, complete, for the front end.
+
+    :param text: as it is in the front end's database.
+    :param role: of the notifier, which stands for ``{role}``.
+    :raises ConfigError: it leaves this machine unprotected.
+    """
+    wire = Wire("notifiers", "fe_uns", False, frozenset(["uns"]))
+    return _complete(config, wire, text.replace("{role}", role), f"{wire.setting} of a sub-LCC")
+
+
+def _complete(config: Config, wire: Wire, text: str, setting: str) -> str:
+    """
+    :param setting: for messages.
+    :raises ConfigError: the wire leaves this machine unprotected.
+    """
     kind, _, rest = text.partition(":")
     if kind == "tls":
         return _written_out(config, wire, rest)
@@ -192,7 +213,7 @@ def _written_out(config: Config, wire: Wire, rest: str) -> str:
         )
     else:
         files = certificate_files(config, wire.role)
-        arguments.append(("roles", "+".join(sorted(wire.peers))))
+        arguments.append(("roles", "+".join(sorted(wire.peers.union(filter(None, [wire.relay]))))))
     paths: tuple[tuple[str, Path | None], ...] = (
         ("ca", files.ca),
         ("certificate", files.certificate),

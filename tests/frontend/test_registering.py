@@ -13,8 +13,8 @@ from lcc.config import RsConfig, WatchedConfig
 from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.model import Progress, Proves, Provider, Registration
 from lcc.model.frontend import AtHome, Placement, SubLcc, SubState
-from lcc.roles.fe_rs.databases import SubDatabases
 from lcc.roles.fe_rs.store import FrontRegistrationStore
+from lcc.roles.sub_databases import SubDatabases
 from lcc.storage.database.migrations import FE, MAIN
 from lcc.storage.fe.placements import placements
 from lcc.storage.fe.sublccs import add_sublcc, change_sublcc, report_vitals

@@ -27,7 +27,7 @@ from lcc.protocols.notifiers import (
 )
 from lcc.protocols.uns_qm import Ping
 from lcc.roles.notifier import NotifierLink, NotifierRefused
-from lcc.roles.uns.notifiers.port import NotifierPort
+from lcc.roles.uns.notifiers.connection import notifier_port
 from lcc.transport.connection_limits import ConnectionLimits
 from tests.fuzz.target import Target, check
 from tests.fuzz.targets_uns import HONEST_PID, QuietWorld
@@ -65,7 +65,7 @@ class NotifierSets(Target):
         self.world = QuietWorld(home, notifier_sets_max=20, notifier_watches_per_second=10_000.0)
         self.clock = self.world.clock
         self.world.connect_qm(absorbed)
-        self._port = NotifierPort(self.world.uns.notifiers, frozenset(NOTIFIERS), ConnectionLimits(20))
+        self._port = notifier_port(self.world.uns.notifiers, frozenset(NOTIFIERS), ConnectionLimits(20))
         self._number = 0
 
     def settle(self) -> None:

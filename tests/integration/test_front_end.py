@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from lcc.protocols.hello import Hello
+from lcc.protocols.notifiers import SetBegin, SetEnd, write_url
 from tests.support.browser import Visitor
 from tests.support.ports import free_port
 from tests.support.processes.system import OriginServer, Site, System
@@ -27,6 +30,7 @@ class FrontEnd(System):
         self.config.write_text(
             f'home = "home"\n[fe]\ndatabase = "{database_url}"\n'
             f'[fe_uns]\nlisten = "tcp:{self.port}:interface=127.0.0.1"\n'
+            f'listen_notifiers = "unix:{{home}}/notify-{{role}}.sock"\n'
             f'[rs]\nlisten = "tcp:{self.rs_port}:interface=127.0.0.1"\nallow_private = true\nany_port = true\n'
         )
         self.processes = {}
@@ -57,7 +61,9 @@ def test_two_lccs_look_like_one(
         first = old.add_site("first")
         for name, lcc in (("old", old), ("new", new)):
             url = f"sqlite:{lcc.folder}/home/lcc.db"
-            front.admin("fe", "add", name, "--uns", f"tcp:127.0.0.1:{lcc.port}", "--database", url)
+            notifiers = f"unix:{lcc.folder}/home/notify-{{role}}.sock"
+            uns = f"tcp:127.0.0.1:{lcc.port}"
+            front.admin("fe", "add", name, "--uns", uns, "--database", url, "--notifiers", notifiers)
         front.start("fe-uns", "fe-rs")
 
         # A provider of an LCC that ran before, by the new address; then the LCC has more than the other one.
@@ -79,6 +85,9 @@ def test_two_lccs_look_like_one(
         wrong = Site(second.pid, "wrong", "second", newcomers, site, front.folder / "wrong.state")
         assert "1010" in front.publish(wrong, expect=(3,)).stderr
 
+        # A notifier of both.
+        _notify(front.folder / "home" / "notify-scheduler.sock", (first, second))
+
         # One sub-LCC is away: its providers are told to try again later, the others' notice nothing.
         new.kill("all")
         (newcomers / "later.txt").write_text("later\n")
@@ -92,6 +101,22 @@ def test_two_lccs_look_like_one(
     finally:
         for each in (front, old, new):
             each.stop_all()
+
+
+def _notify(path: Path, sites: tuple[Site, ...]) -> None:
+    """Tell a set of each of these, and wait for the answers."""
+    with socket.socket(socket.AF_UNIX) as notifier:
+        notifier.settimeout(30)
+        notifier.connect(str(path))
+        notifier.sendall(Hello(role="scheduler", name="n1", epoch="e1").open_tag().encode())
+        for number, site in enumerate(sites, 1):
+            told = SetBegin(number, site.pid, "polled").to_xml() + write_url({"c": site.url}) + SetEnd(1).to_xml()
+            notifier.sendall(told.encode())
+        heard = b""
+        while b'<accepted upto="%d"/>' % len(sites) not in heard:
+            data = notifier.recv(65536)
+            assert data, heard
+            heard += data
 
 
 def _publish_in_the_end(front: FrontEnd, site: Site) -> None:

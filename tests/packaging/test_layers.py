@@ -82,10 +82,12 @@ SHARED_BY_ROLES = frozenset(
         "lcc.roles.metrics",
         "lcc.roles.places",
         "lcc.roles.notifier",
+        "lcc.roles.notifier_port",
         "lcc.roles.pausing",
         "lcc.roles.peer",
         "lcc.roles.proof_files",
         "lcc.roles.standstills",
+        "lcc.roles.sub_databases",
         "lcc.roles.upstream",
         "lcc.roles.wall_clock",
     }

@@ -377,6 +377,29 @@ async def test_a_hello_says_what_the_certificate_says(pki: Pki, both: Peers) -> 
 
 
 @pytest_twisted.ensureDeferred
+async def test_the_front_end_speaks_for_notifiers(pki: Pki) -> None:
+    """With its own certificate, at a port that says so; for nobody else."""
+    both = Peers("uns", "spider qm")
+    text = string(f"0:interface={HOST}", pki.files("uns", RIGHT), roles="spider+qm+fe_uns")
+    port = await serverFromString(reactor, text).listen(both)  # type: ignore[arg-type]  # as before
+
+    async def greet(role: str) -> Any:
+        endpoint = string(f"{HOST}:{port.getHost().port}", pki.files("fe_uns", RIGHT), roles="uns")
+        return await clientFromString(reactor, endpoint).connect(Peers(role, "uns"))  # type: ignore[arg-type]
+
+    stream = await greet("spider")
+    assert await both.some == "spider"
+    stream.transport.loseConnection()
+    with capturedLogs() as logged:
+        await greet("qm")
+        while not any("its certificate says" in str(formatEvent(event)) for event in logged):
+            await deferLater(reactor, 0.01, lambda: None)
+    assert both.ready == ["spider"]
+    await deferLater(reactor, 0.05, lambda: None)
+    await port.stopListening()
+
+
+@pytest_twisted.ensureDeferred
 async def test_a_link_that_stops_closes_its_stream(pki: Pki, both: Peers) -> None:
     """Although a stream is a producer, for which TLS would wait for ever."""
     text = string(f"0:interface={HOST}", pki.files("qm", RIGHT), roles="uns")

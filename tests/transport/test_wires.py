@@ -129,7 +129,7 @@ def test_a_port_of_notifiers_for_each_role_or_one_for_all() -> None:
     near = "tcp:9200:interface=127.0.0.1"
     assert endpoints(parsed(f'[uns]\nlisten_notifiers = "{near}"\n'), "uns.listen_notifiers") == [(near, roles)]
     ((text, peers),) = endpoints(parsed('[uns]\nlisten_notifiers = "tls:9200"\n'), "uns.listen_notifiers")
-    assert text.startswith("lcctls:9200:roles=push+scheduler+spider:") and peers == roles
+    assert text.startswith("lcctls:9200:roles=fe_uns+push+scheduler+spider:") and peers == roles
     with pytest.raises(ConfigError, match="must be tls"):
         endpoints(parsed('[uns]\nlisten_notifiers = "tcp:9200"\n'), "uns.listen_notifiers")
     with pytest.raises(ConfigError, match=r"\{role\} must stand in the path"):

@@ -25,7 +25,6 @@ from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.fetchers.registry import build_fetchers
 from lcc.interfaces import IRegistrationStore
 from lcc.model import Progress, Proves, Registration
-from lcc.roles.fe_rs.databases import SubDatabases
 from lcc.roles.fe_rs.store import FrontRegistrationStore
 from lcc.roles.rs.assembly import Assembly, Means
 from lcc.roles.rs.challenge import Challenge
@@ -33,6 +32,7 @@ from lcc.roles.rs.mails import done_mail, utc
 from lcc.roles.rs.prover import NotProven
 from lcc.roles.rs.registrar import Registrar
 from lcc.roles.rs.web.api import challenge_object, registration_object
+from lcc.roles.sub_databases import SubDatabases
 from lcc.storage.database.database import Database
 from lcc.storage.database.migrations import SchemaError
 from lcc.storage.database.place import front_end_place

@@ -34,7 +34,7 @@ from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.interfaces import IRegistrationStore
 from lcc.model import Progress, Proves, Provider, Registration
 from lcc.model.frontend import AtHome, Placement, SubLcc, SubState, Vitals
-from lcc.roles.fe_rs.databases import SubDatabases
+from lcc.roles.sub_databases import SubDatabases
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.placements import being_made, made, placements, unmade

@@ -6,6 +6,7 @@ import attrs
 
 from lcc.domain.wording import Lines, duration, more
 from lcc.roles.fe_uns.engine import FeUns, Passing
+from lcc.roles.fe_uns.notifiers.relay import NotifierRelay
 from lcc.roles.pausing import PausingCommands
 
 CONNECTIONS_SHOWN = 10
@@ -16,6 +17,10 @@ class FeUnsCommands(PausingCommands[FeUns]):
 
     PAUSED = 'providers are told "try again later" until resume(); open connections go on'
     RESUMED = "providers are let in again"
+
+    def __init__(self, engine: FeUns, relay: NotifierRelay) -> None:
+        super().__init__(engine)
+        self._relay = relay
 
     def est(self) -> Lines:
         """As :mod:`lcc.console.commands` says."""
@@ -33,6 +38,7 @@ class FeUnsCommands(PausingCommands[FeUns]):
         shown = [*(login.describe() for login in uns.logins), *map(self._describe, uns.passing.values())]
         lines += [("", text) for text in shown[:CONNECTIONS_SHOWN]]
         lines += more(CONNECTIONS_SHOWN, len(shown), "connection")
+        lines += [("notifier", connection.describe()) for connection in self._relay.open]
         counts = (f"{name.replace('_', ' ')} {count:,}" for name, count in attrs.asdict(uns.counters).items())
         lines.append(("since start", ", ".join(counts)))
         return lines

@@ -20,3 +20,7 @@ class Counters:
     """Logins of providers whose sub-LCC had no UNS that could be reached."""
     bytes: int = 0
     """Passed on, in both directions, over connections that have ended."""
+    notifier_connections: int = 0
+    notifier_connections_refused: int = 0
+    notifier_sets_accepted: int = 0
+    notifier_sets_rejected: int = 0

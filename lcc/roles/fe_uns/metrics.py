@@ -17,6 +17,9 @@ HELD = counter("lcc_fe_uns_logins_held", "Logins that waited because their provi
 UNREACHABLE = counter("lcc_fe_uns_sublccs_unreachable", "Logins whose sub-LCC had no UNS that could be reached")
 BYTES = counter("lcc_fe_uns_bytes", "Bytes passed on, in both directions")
 SUBLCCS = gauge("lcc_fe_uns_sublccs", "Sub-LCCs in the front end's database")
+NOTIFIERS = counter("lcc_fe_uns_notifier_connections", "Connections of notifiers accepted")
+NOTIFIERS_REFUSED = counter("lcc_fe_uns_notifier_connections_refused", "Connections of notifiers refused: too many")
+SETS = counter("lcc_fe_uns_notifier_sets", "Sets of notifiers by result: accepted, rejected", "result")
 PAUSED = gauge("lcc_fe_uns_paused", "1: paused by an operator, lets nobody in")
 
 
@@ -42,6 +45,9 @@ class FeUnsMetrics(DatabaseRoleMetrics[FeUns]):
         yield UNREACHABLE(counters.sublccs_unreachable)
         yield BYTES(counters.bytes + sum(splice.bytes for splice in uns.passing))
         yield SUBLCCS(len(uns.sublccs or ()))
+        yield NOTIFIERS(counters.notifier_connections)
+        yield NOTIFIERS_REFUSED(counters.notifier_connections_refused)
+        yield SETS.by({"accepted": counters.notifier_sets_accepted, "rejected": counters.notifier_sets_rejected})
         yield PAUSED(uns.paused_since is not None)
 
     def role_conditions(self) -> Iterator[Condition]:

@@ -35,6 +35,12 @@ _ROOTS_OF_HOST = 8
 """So many roots of each host are read, where those of many are looked for: few have more."""
 
 
+_Owner = tuple[str, bool, int]
+"""Root, whether it is watched, provider."""
+OwnerRank = tuple[int, bool, int]
+"""Of a provider among those that have a place: the least has it.  The third is its id."""
+
+
 class TooManyWatched(Exception):
     """A limit of ``[watched]`` is reached: of all providers, or of those of a registered domain."""
 
@@ -239,14 +245,18 @@ def providers_of(txn: Txn, urls: Collection[str]) -> dict[str, int]:
 
 
 def _provider_for(txn: Txn, root: str) -> int | None:
-    for own, watched, pid in _owners(txn, root):
+    owner = owner_of_site(txn, root)
+    return None if owner is None else owner[2]
+
+
+def owner_of_site(txn: Txn, root: str) -> OwnerRank | None:
+    """The provider that :func:`find_or_make_watched` finds, to be compared with those of other databases: of several
+    the least has the site; None: it would make one."""
+    for owner in _owners(txn, root):
+        own, watched, _ = owner
         if not watched or own.partition("://")[2] == root.partition("://")[2]:
-            return pid
+            return _rank(owner)
     return None
-
-
-_Owner = tuple[str, bool, int]
-"""Root, whether it is watched, provider."""
 
 
 def _owner(row: tuple[str, int, int]) -> _Owner:
@@ -254,7 +264,7 @@ def _owner(row: tuple[str, int, int]) -> _Owner:
     return root, bool(watched), pid
 
 
-def _rank(owner: _Owner) -> tuple[int, bool, int]:
+def _rank(owner: _Owner) -> OwnerRank:
     """The first one counts."""
     root, watched, pid = owner
     return -len(root.partition("://")[2]), watched, pid

@@ -61,6 +61,14 @@ CREATE TABLE IF NOT EXISTS moves (
     INDEX moves_state (state, id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
+-- Sites that are about to be watched: where, said by whoever asked first (lcc.storage.fe.sites).
+CREATE TABLE IF NOT EXISTS sitehomes (
+    site VARCHAR(64) NOT NULL PRIMARY KEY,      -- a hash of its root, without http: or https:
+    subid INT NOT NULL,                         -- where it is watched
+    made_time BIGINT NOT NULL,                  -- when that was said; forgotten after an hour: by then it is
+    INDEX sitehomes_time (made_time)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
 -- What a sub-LCC is to obey for a provider that moves, and what it has obeyed.
 CREATE TABLE IF NOT EXISTS fences (
     pid INT NOT NULL,                           -- who moves

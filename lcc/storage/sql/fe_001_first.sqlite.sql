@@ -61,6 +61,14 @@ CREATE TABLE moves (
 CREATE INDEX moves_pid ON moves (pid, id);
 CREATE INDEX moves_state ON moves (state, id);
 
+-- Sites that are about to be watched: where, said by whoever asked first (lcc.storage.fe.sites).
+CREATE TABLE sitehomes (
+    site TEXT NOT NULL PRIMARY KEY,             -- a hash of its root, without http: or https:
+    subid INTEGER NOT NULL,                     -- where it is watched
+    made_time INTEGER NOT NULL                  -- when that was said; forgotten after an hour: by then it is
+) WITHOUT ROWID;
+CREATE INDEX sitehomes_time ON sitehomes (made_time);
+
 -- What a sub-LCC is to obey for a provider that moves, and what it has obeyed.
 CREATE TABLE fences (
     pid INTEGER NOT NULL,                       -- who moves

@@ -9,7 +9,7 @@ from lcc.protocols.flat import Flat
 from lcc.protocols.hello import INTERNAL_LIMITS, Hello
 from lcc.protocols.notifiers import FROM_PORT, Accepted, Fault, Hold, Rejected, SetBegin, SetEnd, write_url
 from lcc.protocols.xmlfeed import Start, XmlFeed
-from lcc.roles.uns.notifiers.port import NotifierPort
+from lcc.roles.uns.notifiers.connection import notifier_port
 from lcc.transport.connection_limits import ConnectionLimits
 from tests.support.roles.uns import Cp, World
 from tests.support.transports import MemoryTransport
@@ -61,7 +61,7 @@ def connect_notifier(
     capacity: int = 1 << 40,
 ) -> RawNotifier:
     """A notifier that has said hello, and read the window."""
-    port = NotifierPort(world.uns.notifiers, roles, ConnectionLimits(20))
+    port = notifier_port(world.uns.notifiers, roles, ConnectionLimits(20))
     protocol: Any = port.buildProtocol(None)
     transport = MemoryTransport(capacity)
     transport.protocol = protocol

@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.protocol import Protocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -45,12 +46,13 @@ from lcc.protocols.notifiers import (
 )
 from lcc.protocols.uns_qm import write_notice
 from lcc.protocols.xmlfeed import Start
+from lcc.roles.notifier_port import NotifierPort
 from lcc.roles.peer import Peer
 from lcc.roles.uns.delivery import Verdict, disk_fault
 from lcc.roles.uns.notifiers.hub import FAILED_SECONDS, Notifiers, Refused
 from lcc.roles.uns.notifiers.known import KnownNotifier
 from lcc.storage.disk.spool import SetWriter, SpoolFull
-from lcc.transport.connection_limits import Place
+from lcc.transport.connection_limits import ConnectionLimits, Place
 
 _log = Logger()
 
@@ -502,3 +504,18 @@ class NotifierConnection(Peer):
             self.room_made()
 
         Deferred.fromCoroutine(finding).addBoth(answered)
+
+
+def notifier_port(hub: Notifiers, roles: frozenset[str], limits: ConnectionLimits) -> NotifierPort:
+    """A port of the UNS for notifiers of these roles.
+
+    :param limits: of connections, which all its ports share.
+    """
+
+    def build(expected: frozenset[str], place: Place) -> Protocol:
+        return NotifierConnection(hub, expected, place).build_stream()
+
+    def count_refused() -> None:
+        hub.uns.counters.notifier_connections_refused += 1
+
+    return NotifierPort(build, roles, limits, count_refused)
