@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Any
 
@@ -19,6 +20,7 @@ def party_of(address: Any) -> str:
     return party_of_host(host) if isinstance(host, str) else ""
 
 
+@lru_cache(1024)
 def party_of_host(host: str) -> str:
     """The same of an address as text; what is no address stands for itself."""
     try:

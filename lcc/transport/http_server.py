@@ -219,6 +219,7 @@ class GuardedChannel(HTTPChannel):
 
     _idle_seconds: float | None = None
     _direct: Any = None
+    _host: Any = None
     _gathered: list[bytes] | None = None
     """What is being written; None: all goes to the transport."""
     totalHeadersSize = HEAD_BYTES_MAX
@@ -240,6 +241,11 @@ class GuardedChannel(HTTPChannel):
         super().dataReceived(data)
         if self._full and self._answering:
             self._peer().pauseProducing()  # resumed when the answer has left
+
+    def getHost(self) -> Any:
+        if self._host is None:
+            self._host = super().getHost()  # twisted.web asks the system for each request
+        return self._host
 
     def gather(self) -> None:
         """Keep what is written until :meth:`send_gathered`."""

@@ -95,19 +95,21 @@ class XmlStream(Protocol):
 
     # The conversation's side.
 
-    def send(self, text: str) -> None:
-        """Send this text, joined with whatever else is sent in this reactor turn.  After the end: dropped."""
+    def send(self, text: str, soon: bool = True) -> None:
+        """Send this text, joined with whatever else is sent in this reactor turn.  After the end: dropped.
+
+        :param soon: False: it can wait for what is sent next.
+        """
         if not self.connected_stream or self._finishing:
             return
         self._out.append(text)
-        if self._flush_call is None:
+        if soon and self._flush_call is None:
             self._flush_call = self._call_soon(self._flush)
 
     def flush(self) -> None:
         """Write what was sent so far at once."""
-        if self._flush_call is not None:
-            self._flush_call.cancel()
-            self._flush()
+        self._cancel("_flush_call")
+        self._flush()
 
     def next_document(self) -> None:
         """Go on with the peer's next document (see :class:`XmlFeed`)."""
@@ -262,7 +264,6 @@ class XmlStream(Protocol):
             error = None
         except StreamError as fault:
             events, error = self.feed.salvaged, fault
-        self._update_reading()
         if events:
             try:
                 result = self.conversation.events_received(events)
@@ -275,6 +276,8 @@ class XmlStream(Protocol):
             if result is not None:
                 self._wait_for(result, error)
                 return
+        # Only now: who goes on with the next document at once need not be paused.
+        self._update_reading()
         if error is not None:
             self._fail(error)
 
@@ -305,8 +308,7 @@ class XmlStream(Protocol):
                 self.conversation.peer_finished()
 
         result.addBoth(done)
-        if self._busy:
-            self._update_reading()
+        self._update_reading()
 
     def _fail(self, error: StreamError) -> None:
         if self._discarding or not self.connected_stream:

@@ -25,12 +25,17 @@ class CountingTransport(StringTransport):
     def __init__(self) -> None:
         super().__init__()
         self.writes = 0
+        self.pauses = 0
         self.write_half_closed = False
         self.aborted = False
 
     def write(self, data: bytes) -> None:
         self.writes += 1
         super().write(data)
+
+    def pauseProducing(self) -> None:
+        self.pauses += 1
+        super().pauseProducing()
 
     def loseWriteConnection(self) -> None:
         self.write_half_closed = True
@@ -157,6 +162,32 @@ def test_the_transport_waits_between_documents() -> None:
     assert not rig.reading
     rig.stream.next_document()
     assert rig.reading
+
+
+def test_who_goes_on_at_once_is_not_paused() -> None:
+    rig = Rig()
+
+    def go_on() -> None:
+        if rig.stream.feed.waiting:
+            rig.stream.next_document()
+
+    rig.conversation.answer = go_on
+    rig.stream.dataReceived(b"<a/><b/><c>")
+    assert [event.name for event in rig.conversation.events] == ["a", "a", "b", "b", "c"]
+    assert rig.reading and not rig.transport.pauses
+
+
+def test_what_can_wait_leaves_with_what_is_sent_next() -> None:
+    rig = Rig()
+    rig.stream.send("<a>", soon=False)
+    rig.clock.advance(0)
+    assert rig.transport.value() == b""
+    rig.stream.send("</a>")
+    rig.clock.advance(0)
+    assert (rig.transport.value(), rig.transport.writes) == (b"<a></a>", 1)
+    rig.stream.send("<b/>", soon=False)
+    rig.stream.finish()
+    assert rig.transport.value() == b"<a></a><b/>"
 
 
 def test_events_before_a_fault_are_delivered_then_the_fault() -> None:

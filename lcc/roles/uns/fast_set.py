@@ -42,16 +42,14 @@ class FastSet:
         self._types: dict[Spelling, Callable[[Row], str]] = {}
         self._count = 0
         self._met: set[tuple[str, ...]] = set()
-        if checker.urlprefix:
-            self._base = normal_base(checker.urlprefix, checker.roots)
-            self._urls = relative_urls()
-        else:
-            urls = absolute_urls(checker.roots)
-            self._base, self._urls = ("", urls) if urls else (None, "")
+        self._base: str | None = None
+        self._urls = ""
 
     def learn(self, attributes: dict[str, str]) -> bool:
         """An element with these attributes came the long way and was right.  Tells whether it has a new spelling."""
         self._count += 1
+        if self._count == LONG_SET:
+            self._look_at_base()
         if self._count < LONG_SET or len(self._met) >= _MET_MAX or self._base is None:
             return False
         names = tuple(attributes)
@@ -65,6 +63,15 @@ class FastSet:
         self._types[spelling] = itemgetter(next(at for at, name in enumerate(names) if name in TYPE))
         self.spellings += (spelling,)
         return True
+
+    def _look_at_base(self) -> None:
+        """What is before the URLs, and what these may be; None: they are not normal."""
+        checker = self._checker
+        if checker.urlprefix:
+            self._base, self._urls = normal_base(checker.urlprefix, checker.roots), relative_urls()
+        else:
+            urls = absolute_urls(checker.roots)
+            self._base, self._urls = ("", urls) if urls else (None, "")
 
     def lines(self, run: FastUrls) -> str | None:
         """The elements as they stand in the spool, a line each.  None: they have a mime type that is not taken."""

@@ -114,6 +114,7 @@ class Session:
         self._beginning: SetBegin | None = None
         self._order = 0
         self._provider: Provider | None = None
+        self._checker: ElementChecker | None = None
         self._status: ProviderStatus | None = None
         self._full_set_wanted = False
         self._set: _Arriving | None = None
@@ -285,11 +286,8 @@ class Session:
         provider, status = found
         if uns.sessions_of(provider.pid, self.gateway) >= uns.settings.connections_per_provider:
             raise _Rejection("too-many-connections")
-        counting = uns.ask(
-            uns.sessions.open_session(
-                provider.pid, self._address, uns.now(), uns.forwarder.newest_order(provider.pid)
-            )
-        )
+        newest = uns.forwarder.newest_order(provider.pid)
+        counting = uns.ask(uns.sessions.open_session(provider.pid, self._address, uns.now(), newest))
         if status.error_count and uns.settings.errors_shown:
             # Read together, so that their count matches the list.
             reading = uns.ask(uns.providers.status(provider.pid, uns.settings.errors_shown))
@@ -385,7 +383,9 @@ class Session:
         try:
             if not uns.takes_sets:
                 raise SetError("try-later")
-            checker = uns.checker(self._provider, begin.urlprefix)
+            checker = self._checker
+            if checker is None or checker.urlprefix != begin.urlprefix:
+                checker = self._checker = uns.checker(self._provider, begin.urlprefix)
             if uns.is_full():
                 raise SpoolFull
             order = await (self._order_again(begin) if self.gateway and begin.order else self._draw(counts))
@@ -402,20 +402,20 @@ class Session:
             uns.sequencer.give_up(pid, order)
             return
         try:
+            upto, wantid = begin.errors_upto if self.gateway else status.errors_upto, status.wantid if wanted else 0
             writer = uns.spool.begin(
-                pid=pid,
-                connseq=order,
-                full=begin.full,
-                errors_upto=begin.errors_upto if self.gateway else status.errors_upto,
-                wantid=status.wantid if wanted else 0,
-                deletions=begin.deletions,
+                pid=pid, connseq=order, full=begin.full, errors_upto=upto, wantid=wantid, deletions=begin.deletions
             )
         except (SpoolFull, OSError) as error:
             uns.sequencer.give_up(pid, order)
             self._reject_set(*self._reason(error), begin.prefix)
             return
+        checker.blanked_subtypes = 0
         self._set = _Arriving(begin.prefix, begin.full, order, checker, writer, FastSet(checker))
-        self._stream.send(wire.set_result_open(begin.prefix, order if self.gateway else 0))
+        opening = wire.set_result_open(begin.prefix, order if self.gateway else 0)
+        # A gateway that has sent all of a set waits for the verdict: its answer leaves in one piece.
+        whole = self.gateway and any(type(message) is SetEnd for message in rest)
+        self._stream.send(opening, soon=not whole)
         self._take(rest)
 
     def _draw(self, counts: bool) -> Deferred[int]:
