@@ -163,7 +163,7 @@ def _hub(
         )
     place = place_of(config, HUB)
     database = environment.database(
-        place.url, place.home, reactor, config.database, random=environment.chance, series=place.series
+        place.url, place.home, reactor, config.database, random=environment.chance, series=place.series, lean=True
     )
     client = GuardedClient(
         reactor,

@@ -270,13 +270,20 @@ class Client:
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="resync 2.0.1 needs distutils")
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("seed", range(7, 12) if LONG else [7])
 @pytest_twisted.ensureDeferred
 async def test_the_resync_client(
-    backend: Backend, api: Api, cache: Cache, host: ContentHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: Backend,
+    api: Api,
+    cache: Cache,
+    host: ContentHost,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
 ) -> None:
     """It ends with what is cached, also if it is killed again and again while that changes."""
     monkeypatch.setattr(Lists, "resources_each", 5)
-    random = Random(7)
+    random = Random(seed)
     provide(cache, ROOT)
     cache.database.query("INSERT INTO pstats (pid, files_used) VALUES (1, 20)")
     wanted: dict[str, bytes] = {}

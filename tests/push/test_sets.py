@@ -83,6 +83,25 @@ def test_many_sets_over_one_connection_log_in_once(world: SetWorld) -> None:
     assert orders == sorted(orders)
 
 
+def test_the_uns_answers_a_set_that_is_there_as_a_whole_in_one_piece(world: SetWorld) -> None:
+    world.silence_qm()
+    line = world.open()
+    body = pages("a")
+    line.say([head(PREFIX, basic(), f"Content-Length: {len(body)}"), body])
+    [wire] = world.wires
+    heard: list[bytes] = []
+    deliver = wire.client.stream.dataReceived
+    wire.client.stream.dataReceived = lambda data: (heard.append(data), deliver(data))[1]  # type: ignore[method-assign]
+    world.let_qm_answer()
+    [reply] = heard
+    assert reply.startswith(b"<lococa:set_result order=") and b"set_accepted" in reply
+    assert world.answer(line).verdict["received"] == 1
+    # What comes in pieces hears of its order number at once.
+    world.silence_qm()
+    line.say([head(PREFIX, basic(), CHUNKED), chunk(pages("b"))])
+    assert heard[1].startswith(b"<lococa:set_result order=") and b"set_accepted" not in heard[1]
+
+
 def test_errors_come_while_the_body_still_arrives(world: SetWorld) -> None:
     line = world.open()
     line.say([head(PREFIX, basic(), CHUNKED), chunk(pages("a", OUTSIDE) + b'{"c": "h'), b""])
