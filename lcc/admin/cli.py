@@ -99,3 +99,6 @@ def main(context: click.Context, config_path: Path | None) -> None:
 
 
 add_examples(main, "lcc-admin")
+
+if __name__ == "__main__":  # for the web monitor
+    main(prog_name="lcc-admin")

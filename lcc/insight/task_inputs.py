@@ -18,7 +18,7 @@ FIRST_SECONDS = 3600
 LEAST_SECONDS, MOST_SECONDS = 900, 86400
 """Bounds of the period, where it follows from the polls."""
 FEED_EVERY_MIN = 10
-EVERY_MAX = EVERY_SECONDS_MAX
+EVERY_MAX = INTERVAL_MAX = EVERY_SECONDS_MAX
 
 
 class InputError(ValueError):

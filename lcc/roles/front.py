@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from pkgutil import get_data
 from typing import Any, Generic, TypeVar
@@ -179,12 +179,14 @@ class FrontPage(Page, Generic[F]):
         after = quote(request.uri.decode("latin-1"), safe="") if request.method == b"GET" else ""
         self.front.redirect(request, f"/login?next={after}" if after not in ("", "%2F") else "/login")
 
-    def guarded(self, request: BodyRequest) -> dict[str, str]:
+    def guarded(
+        self, request: BodyRequest, read: Callable[[BodyRequest], dict[str, str]] = read_form
+    ) -> dict[str, str]:
         """The fields of a form of ours that was sent.
 
         :raises HttpError: it cannot be taken.
         """
-        fields = read_form(request)
+        fields = read(request)
         if not self.front.guard.accepts(request, fields.pop("form", "")):
             raise HttpError(403, STALE)
         return fields

@@ -13,6 +13,7 @@ from lcc.config import Config
 from lcc.errors import ConfigError
 from lcc.insight.disks import database_disk
 from lcc.roles.web.console import WebCommands
+from lcc.roles.web.discovery import Discovery, discovery_command
 from lcc.roles.web.engine import Monitor
 from lcc.roles.web.metrics import WebMetrics
 from lcc.roles.web.pages.site import build_site
@@ -57,6 +58,7 @@ class _Watching(Service):
 
     def stopService(self) -> Deferred[None]:
         super().stopService()
+        self._monitor.discovery.stop()
         return self._monitor.stop()
 
 
@@ -112,6 +114,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         _processes(config, environment),
         environment.token,
         environment.in_thread,
+        Discovery(reactor, discovery_command(config)),
     )
     secure = encrypted or settings.url.startswith("https:")
     services = RoleService("web", WebCommands(monitor), WebMetrics(monitor))

@@ -99,6 +99,9 @@ class GuardedRequest(Request):
         """
         return False
 
+    def expect(self, path: bytes) -> None:
+        """Its head has come: it may allow a longer body (``body_bytes_max``)."""
+
     def handleContentChunk(self, data: bytes) -> None:
         self._body_bytes += len(data)
         channel: Any = self.channel
@@ -304,6 +307,7 @@ class GuardedChannel(HTTPChannel):
         if self._leaving:
             return
         request = self.requests[-1]
+        request.expect(self._path)
         hosts = len(request.requestHeaders.getRawHeaders(b"host", ()))
         if hosts > 1 or (not hosts and self._version == b"HTTP/1.1"):
             self.refuse(400, "a request names its host once" if hosts else "a request of HTTP/1.1 names its host")

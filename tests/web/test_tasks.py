@@ -62,7 +62,7 @@ async def filled(browser: Browser, path: str, **fields: str) -> Reply:
     page = await browser.get(path)
 
     def send() -> Reply:
-        [form] = [form for form in page.page.forms if form.action == path]
+        form = next(form for form in page.page.forms if form.action == path)
         return browser.visitor.post(path, {name: value or "" for name, value in form.form_values()} | fields)
 
     reply = await deferToThread(send)

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator
 from typing import IO, Any
 
 import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.feeds.private_sites import allow_private_site
-from lcc.admin.feeds.values import EVERY, LINKS, feed_url, options_of
-from lcc.admin.output import json_option, pages
+from lcc.admin.feeds.values import EVERY, LINKS, options_of
+from lcc.admin.output import json_option
 from lcc.admin.tasks.orders import tasks_database
 from lcc.commands.errors import Failed
 from lcc.domain.urls import site_of
-from lcc.domain.wording import number
-from lcc.feeds.opml import OpmlError, Outline, read_opml, write_opml
-from lcc.insight.task_inputs import feed_period
-from lcc.model.feed_options import FeedOptions, feed_args
-from lcc.model.tasks import JobSpec, Task
-from lcc.storage.database.transactions import Txn
-from lcc.storage.tasks.feed_views import FEED, feed_urls
-from lcc.storage.tasks.item_views import feeds_of
-from lcc.storage.tasks.orders import order_task
-from lcc.storage.tasks.views import PAGE_ROWS, tasks_page
-
-_ORDERS_AT_ONCE = 200
+from lcc.insight.feed_lists import LIST_TITLE, compare_list, in_chunks, order_feeds, outline_page, said_of
+from lcc.model.feed_options import FeedOptions
+from lcc.protocols.opml import OpmlError, Outline, read_opml, write_opml
+from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.tasks.feed_views import feed_urls
 
 
 @click.command("import")
@@ -48,43 +40,27 @@ def import_command(admin: Admin, /, file: IO[bytes], every: int | None, as_json:
             f"{getattr(file, 'name', '<stdin>')}: {error}", "export the list as OPML from your feed reader again"
         ) from None
     options = options_of(FeedOptions(), given)
-    seen: dict[str, str] = {}
-    faults: list[tuple[str, str]] = []
     with tasks_database(admin) as database:
-        there = database.interact(feed_urls)
-        for outline in outlines:
-            try:
-                url = feed_url(outline.url)
-            except click.BadParameter as error:
-                faults.append((outline.url, error.message))
-                continue
-            seen[url] = "there" if url in there else "added"
-        new = [url for url, state in seen.items() if state == "added"]
+        known = database.interact(feed_urls)
+        found = compare_list(outlines, known)
         if options.allow_private:
-            for url in {site_of(url): url for url in new}.values():
+            for url in {site_of(url): url for url in found.new}.values():
                 allow_private_site(admin, url)
-        tasks = iter([Task(0, JobSpec(FEED, args=feed_args(url, options)), **feed_period(every)) for url in new])
-        ids: dict[str, int] = dict(there)
-        while some := list(islice(tasks, _ORDERS_AT_ONCE)):
-            numbers = database.write(_order_all, some, admin.now())
-            ids.update((task.spec.args[0], number) for task, number in zip(some, numbers, strict=True))
+        ids = {url: known[url] for url in found.there}
+        for some in in_chunks(found.new):
+            ids.update(zip(some, database.write(order_feeds, some, options, every, admin.now()), strict=True))
     if as_json:
-        for url, state in seen.items():
-            click.echo(json.dumps({"url": url, "id": ids[url], "state": state}))
-        for url, text in faults:
+        for state, urls in (("added", found.new), ("there", found.there)):
+            for url in urls:
+                click.echo(json.dumps({"url": url, "id": ids[url], "state": state}))
+        for url, text in found.refused:
             click.echo(json.dumps({"url": url, "id": None, "state": "refused", "error": text}))
     else:
-        there_already = len(seen) - len(new)
-        were = f", {there_already:,} {'was' if there_already == 1 else 'were'} there already" if there_already else ""
-        click.echo(f"{number(len(new), 'feed')} added{were}")
-        for _, text in faults:
+        click.echo(said_of(found))
+        for _, text in found.refused:
             click.echo(f"refused: {text}", err=True)
-    if faults:
+    if found.refused:
         raise SystemExit(Failed.exit_code)
-
-
-def _order_all(txn: Txn, tasks: Sequence[Task], now: int) -> list[int]:
-    return [order_task(txn, task, now)[0] for task in tasks]
 
 
 @click.command("export")
@@ -99,14 +75,13 @@ def export_command(admin: Admin, output: IO[str], as_json: bool) -> None:
         for each in outlines:
             click.echo(json.dumps({"url": each.url, "title": each.title, "page": each.page}), file=output)
         return
-    for line in write_opml("Feeds of an LCC", outlines):
+    for line in write_opml(LIST_TITLE, outlines):
         output.write(line)
 
 
-def _outlines(database: Any) -> Iterator[Outline]:
-    for page in pages(lambda after: database.interact(tasks_page, after, FEED), 0, lambda task: task.id, PAGE_ROWS):
-        feeds = database.interact(feeds_of, [task.id for task in page])
-        for task in page:
-            info = json.loads(feeds[task.id].record) if task.id in feeds else {}
-            if task.spec.args:
-                yield Outline(task.spec.args[0], info.get("title", ""), info.get("link", ""))
+def _outlines(database: BlockingDatabase) -> Iterator[Outline]:
+    after: int | None = 0
+    while after is not None:
+        page = database.interact(outline_page, after)
+        yield from page.outlines
+        after = page.last

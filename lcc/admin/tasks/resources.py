@@ -9,6 +9,7 @@ from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.tasks.orders import answer, order, say_order, tasks_database
 from lcc.admin.tasks.values import RESOURCE
 from lcc.commands.errors import Failed
+from lcc.insight.task_inputs import INTERVAL_MAX
 from lcc.model.shellwords import shell_command
 from lcc.model.tasks import Resource
 from lcc.storage.database.database import BlockingDatabase
@@ -24,7 +25,7 @@ _COLUMNS = (
 _interval = click.option(
     "--interval",
     "interval_seconds",
-    type=click.IntRange(0, 366 * 86400),
+    type=click.IntRange(0, INTERVAL_MAX),
     required=True,
     metavar="SECONDS",
     help="From the start of one job to the start of the next.",

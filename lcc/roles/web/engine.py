@@ -23,6 +23,7 @@ from lcc.insight.qm_state import Live, read_live
 from lcc.insight.summary import Summary, summarise
 from lcc.insight.verdict import Level, Trouble, Troubles, judge, sentence
 from lcc.roles.accounts import Accounts, Passwords
+from lcc.roles.web.discovery import Discovery
 from lcc.roles.web.members import Members
 from lcc.roles.web.processes import Processes
 from lcc.roles.web.samples import Samples
@@ -65,6 +66,7 @@ class Monitor:
     :param processes: asked how they are.
     :param token: gives 16 hexadecimal digits that nobody can guess.
     :param in_thread: calls a function that takes long.
+    :param discovery: finds the feeds that a page names.
     :ivar fetching: URLs that are being fetched, by their keys in hexadecimal; those that are for longest.
     :ivar figures: of the scheduler; None: not known yet.
     :ivar looks: how often the figures were read: the number of what is shown.
@@ -85,6 +87,7 @@ class Monitor:
         processes: Processes,
         token: Callable[[], str],
         in_thread: Callable[..., Deferred[Any]],
+        discovery: Discovery,
     ) -> None:
         self.config = config
         self.settings = config.web
@@ -98,6 +101,7 @@ class Monitor:
         self.samples = Samples()
         self.members = Members()
         self.processes = processes
+        self.discovery = discovery
         self.live: Live | None = None
         self.fetching: dict[str, str] = {}
         self.summary: Summary | None = None
@@ -105,6 +109,7 @@ class Monitor:
         self.troubles: tuple[Trouble, ...] = ()
         self.database_trouble = ""
         self.counters = Counters()
+        self.in_thread = in_thread
         passwords = Passwords(self._find, in_thread)
         self.accounts = Accounts(self.settings, clock, passwords.user, token, "Web monitor")
         self.followers: set[Callable[[], None]] = set()

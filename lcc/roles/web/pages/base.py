@@ -29,7 +29,7 @@ from lcc.roles.web.engine import Monitor
 from lcc.roles.web.plots import short, size
 from lcc.storage.database.place import place_of
 from lcc.storage.providers.web_users import WebUser
-from lcc.transport.http_pages import HTML, html_templates
+from lcc.transport.http_pages import HTML, html_templates, read_form
 from lcc.transport.http_replies import Explained, HttpError, reply
 from lcc.transport.http_security import LIVE_POLICY, FormGuard, set_page_headers
 from lcc.transport.http_server import BodyRequest
@@ -105,12 +105,12 @@ class MonitorPage(FrontPage[Front]):
         """What the tables of this series answer; None: there are none, and who only looks does not make them."""
         return await ask(*arguments) if place_of(self.monitor.config, series).is_there() else None
 
-    def sent(self, request: BodyRequest) -> dict[str, str]:
+    def sent(self, request: BodyRequest, read: Callable[[BodyRequest], dict[str, str]] = read_form) -> dict[str, str]:
         """The fields of a form of ours that somebody who operates has sent.
 
         :raises HttpError: it cannot be taken.
         """
-        fields = self.guarded(request)
+        fields = self.guarded(request, read)
         session = self.front.session(request)
         if session is None or not session.user.operates:
             raise HttpError(403, "Your account is read-only: lcc-admin web-user add --operate grants this right.")

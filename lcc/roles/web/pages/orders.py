@@ -20,6 +20,7 @@ from lcc.storage.tasks.orders import (
     JOB_KILL,
     JOB_RERUN,
     ORDERS,
+    TASK_POLL,
     TASK_REMOVE,
     TASK_RESUME,
     TASK_SET,
@@ -32,7 +33,13 @@ from lcc.transport.http_server import BodyRequest
 
 _log = Logger()
 
-TASK_ORDERS = {"suspend": TASK_SUSPEND, "resume": TASK_RESUME, "remove": TASK_REMOVE, "set": TASK_SET}
+TASK_ORDERS = {
+    "suspend": TASK_SUSPEND,
+    "resume": TASK_RESUME,
+    "remove": TASK_REMOVE,
+    "set": TASK_SET,
+    "poll": TASK_POLL,
+}
 JOB_ORDERS = {"rerun": JOB_RERUN, "kill": JOB_KILL}
 """What a form says in its field ``do``, and the order that it is."""
 

@@ -13,11 +13,13 @@ from lcc.roles.web.pages.base import Front, NoPage
 from lcc.roles.web.pages.crawls import CrawlPage, CrawlsPage
 from lcc.roles.web.pages.errors import ErrorsPage, RetryPage, UrlPage
 from lcc.roles.web.pages.events import LivePage
+from lcc.roles.web.pages.feed_lists import IMPORT_PATH, OPML_BYTES_MAX, DiscoverPage, ExportPage, ImportPage
 from lcc.roles.web.pages.feeds import FeedPage, FeedsPage
 from lcc.roles.web.pages.jobs import JobPage, JobsPage, StatisticsPage
 from lcc.roles.web.pages.overview import MachinesPage, OverviewPage, TakenAwayPage
 from lcc.roles.web.pages.providers import ProviderPage, ProvidersPage, SearchPage
 from lcc.roles.web.pages.push import PushPage
+from lcc.roles.web.pages.resources import ResourcesPage
 from lcc.roles.web.pages.tasks import AddTaskPage, TaskPage, TasksPage
 from lcc.transport.http_security import FormGuard
 from lcc.transport.http_server import BodyRequest, GuardedSite
@@ -33,12 +35,6 @@ class _Root(NoPage):
 
     def getChild(self, path: bytes, request: Any) -> Resource:
         return NoPage(self.front)
-
-
-class MonitorSite(GuardedSite):
-    """The site of the web monitor."""
-
-    requestFactory = BodyRequest
 
 
 def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor: Any) -> LimitedFactory:
@@ -62,6 +58,9 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
         "url": UrlPage(front),
         "feeds": FeedsPage(front),
         "feed": FeedPage(front),
+        "feed-discover": DiscoverPage(front),
+        "feeds.opml": ExportPage(front),
+        IMPORT_PATH: ImportPage(front),
         "crawls": CrawlsPage(front),
         "crawl": CrawlPage(front),
         "push": PushPage(front),
@@ -70,6 +69,7 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
         "task-add": AddTaskPage(front),
         "jobs": JobsPage(front),
         "job": JobPage(front),
+        "resources": ResourcesPage(front),
         "statistics": StatisticsPage(front),
         "live": LivePage(front),
         "login": LoginPage(front),
@@ -79,6 +79,21 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
     }
     for path, page in pages.items():
         root.putChild(path.encode(), page)
+
+    class MonitorRequest(BodyRequest):
+        """Who has logged in may send a list of feeds."""
+
+        def expect(self, path: bytes) -> None:
+            if path.partition(b"?")[0] == b"/" + IMPORT_PATH.encode():
+                self.parseCookies()
+                if front.session(self) is not None:
+                    self.body_bytes_max = OPML_BYTES_MAX
+
+    class MonitorSite(GuardedSite):
+        """The site of the web monitor."""
+
+        requestFactory = MonitorRequest
+
     site = MonitorSite(root, timeout=settings.idle_timeout, reactor=reactor, now=monitor.now)
     per_address = 0 if settings.proxy else settings.connections_per_address
     return LimitedFactory(site, settings.connections_max, "connections to the web monitor", per_address)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-import lcc.feeds.opml
-from lcc.feeds.opml import OpmlError, Outline, read_opml, write_opml
+import lcc.protocols.opml
+from lcc.protocols.opml import OpmlError, Outline, read_opml, write_opml
 
 LIST = """<?xml version="1.0" encoding="ISO-8859-1"?>
 <opml version="1.1"><head><title>Mine</title></head><body>
@@ -54,10 +54,10 @@ def test_what_is_none(text: str, words: str) -> None:
 
 
 def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lcc.feeds.opml, "FEEDS_MAX", 2)
+    monkeypatch.setattr(lcc.protocols.opml, "FEEDS_MAX", 2)
     with pytest.raises(OpmlError, match="more than 2 feeds"):
         read("<opml>" + '<outline xmlUrl="http://a/"/>' * 3 + "</opml>")
-    monkeypatch.setattr(lcc.feeds.opml, "BYTES_MAX", 100)
+    monkeypatch.setattr(lcc.protocols.opml, "BYTES_MAX", 100)
     with pytest.raises(OpmlError, match="more than 100 bytes"):
         read("<opml>" + " " * 100 + "</opml>")
 
