@@ -25,10 +25,17 @@ def index_files(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def damage(folder: Path) -> str:
-    """Which file of an index is not as it was written; empty: none.  It reads all of them."""
+    """Which file of an index is not as it was written; empty: none.  It reads all that were committed."""
+    try:
+        committed = _committed(folder)
+    except FileNotFoundError:
+        return ""  # nothing was
+    except (ValueError, KeyError, TypeError):
+        return "meta.json is damaged"
     for entry in index_files(folder):
-        if entry.name.startswith(".t") or entry.name.endswith(".json"):
-            continue
+        segment, _, ending = entry.name.partition(".")
+        if segment not in committed or (ending.endswith(".del") and ending != committed[segment]):
+            continue  # it may be being written
         try:
             with Path(entry.path).open("rb") as file:
                 if not _is_whole(file, entry.stat().st_size):
@@ -36,6 +43,16 @@ def damage(folder: Path) -> str:
         except FileNotFoundError:
             continue  # it was merged into another one
     return ""
+
+
+def _committed(folder: Path) -> dict[str, str]:
+    """How files of the segments that were committed begin, and how the one with what was deleted of it ends."""
+    found = {}
+    for segment in json.loads((folder / "meta.json").read_bytes())["segments"]:
+        deletes = segment["deletes"]
+        name = str(segment["segment_id"]).replace("-", "")
+        found[name] = f"{deletes['opstamp']}.del" if deletes else ""
+    return found
 
 
 def _is_whole(file: Any, size_bytes: int) -> bool:

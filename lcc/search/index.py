@@ -48,6 +48,8 @@ FACETS = 10
 SNIPPET_CHARS = 240
 SUGGEST_UP_TO = 3
 """Whoever finds more has not misspelt anything."""
+_NEAR_CHARS = 100
+"""Signs in such a distance are nothing that a snippet lacks."""
 _SAMPLE = 20
 _SAMPLE_CHARS = 20_000
 _SUGGESTED_WORDS_MAX = 8
@@ -319,6 +321,17 @@ class TextIndex:
             record = json.loads(searcher.doc(address).get_first("record"))
             return Standing("page", found[-1][1], record.get("fault", ""))
 
+    def text(self, key: str, change: int) -> str:
+        """The text of a page as of this change; empty: it is not in the index like that, or has none.
+
+        :raises IndexDamaged: the index cannot be read.
+        """
+        with _reading(self.folder):
+            searcher = self._index.searcher()
+            found = searcher.search(self._term("version", f"{key}:{change}"), 1).hits
+            text = (searcher.doc(found[0][1]).get_first("text") or "") if found else ""
+            return put_together(text, ())[0]
+
     # What is looked for.
 
     def _term(self, field: str, value: str) -> Any:
@@ -433,16 +446,20 @@ def is_tantivys(error: BaseException) -> bool:
 def _hit(document: Any, snippets: Any, score: float) -> Hit:
     record = json.loads(document.get_first("record"))
     found = snippets.snippet_from_doc(document)
+    whole = document.get_first("text") or ""
     text = found.fragment()
     marks = tuple((each.start, each.end) for each in found.highlighted())
     if not marks:
-        text = (document.get_first("text") or "")[:SNIPPET_CHARS]
+        text = whole[:SNIPPET_CHARS]
+    at = whole.find(text)
+    before, behind = whole[max(0, at - _NEAR_CHARS) : at], whole[at + len(text) :][:_NEAR_CHARS]
+    cut = any(map(str.isalnum, before)), any(map(str.isalnum, behind))
     if not text.isascii():
         text, marks = put_together(text, _in_characters(text, marks))
     return Hit(
         record["url"],
         record["title"],
-        Snippet(text, marks),
+        Snippet(text, marks, *cut),
         score,
         record["key"],
         record["date"],

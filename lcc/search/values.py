@@ -72,10 +72,13 @@ class Snippet(NamedTuple):
     """A part of a page's text, plain: whoever shows it as HTML escapes it.
 
     :ivar marks: begin and end of each word that was searched for, in order, apart from each other.
+    :ivar cut_before, cut_after: there is text before it, behind it.
     """
 
     text: str = ""
     marks: tuple[tuple[int, int], ...] = ()
+    cut_before: bool = False
+    cut_after: bool = False
 
     def pieces(self) -> Iterator[tuple[str, bool]]:
         """The text in pieces, each with whether it is marked; no piece is empty."""

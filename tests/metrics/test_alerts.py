@@ -69,6 +69,7 @@ FIRES: dict[str, dict[str, str]] = {
     "LccManagersMissing": {f'lcc_scheduler_managers{{state="missing",{HERE}}}': "1x300"},
     "LccJobsLost": {f'lcc_scheduler_jobs_ended_total{{state="lost",{HERE}}}': "0x270 2x30"},
     "LccJobsWait": {f"lcc_scheduler_job_waiting_seconds{{{HERE}}}": "3601x300"},
+    "LccSearchBehind": {f"lcc_search_lag_seconds{{{HERE}}}": "301x300"},
     "LccFiguresOld": {f"lcc_qm_survey_timestamp_seconds{{{HERE}}}": "1x300"},
 }
 """Alert -> series on which it fires in the end."""
@@ -112,6 +113,7 @@ IS_WELL: dict[str, dict[str, str]] = {
     "LccManagersMissing": {f'lcc_scheduler_managers{{state="connected",{HERE}}}': "1x300"},
     "LccJobsLost": {f'lcc_scheduler_jobs_ended_total{{state="lost",{HERE}}}': "2x300"},
     "LccJobsWait": {f"lcc_scheduler_job_waiting_seconds{{{HERE}}}": "3599x300"},
+    "LccSearchBehind": {f"lcc_search_lag_seconds{{{HERE}}}": "299x300"},
     "LccFiguresOld": {f"lcc_qm_survey_timestamp_seconds{{{HERE}}}": "0x300"},
 }
 """The same, on which it does not."""

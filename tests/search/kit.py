@@ -129,3 +129,9 @@ class SearchWorld:
         for pool in self.pools:
             pool.stop()
         self.clock.pump([0] * 5)
+
+
+def replace(file: Path, data: bytes) -> None:
+    """By a new file: the old one may still be mapped, and must not become shorter."""
+    file.unlink()
+    file.write_bytes(data)

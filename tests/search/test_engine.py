@@ -16,7 +16,7 @@ from lcc.roles.search.index import NotOpen
 from lcc.roles.search.metrics import SearchMetrics
 from lcc.search.interfaces import IndexDamaged
 from lcc.search.query import parse_query
-from tests.search.kit import POISON, SearchWorld
+from tests.search.kit import POISON, SearchWorld, replace
 from tests.support.logs import LoggedErrors
 from tests.support.pdf import pdf_with_text
 
@@ -170,12 +170,6 @@ def test_a_full_disk(world: SearchWorld, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(world.engine.index, "apply", apply)
     world.advance(10)
     assert world.urls("words") == [URL + "a", URL + "b"] and faults(world) == {}
-
-
-def replace(file: Path, data: bytes) -> None:
-    """By a new file: the old one may still be mapped, and must not become shorter."""
-    file.unlink()
-    file.write_bytes(data)
 
 
 def test_a_damaged_index_is_built_anew(world: SearchWorld, logged_errors: LoggedErrors) -> None:

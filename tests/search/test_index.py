@@ -17,7 +17,7 @@ from lcc.search.index import FORMAT, HITS_MAX, SNIPPET_CHARS, IndexState, TextIn
 from lcc.search.interfaces import BadPlace, IndexDamaged
 from lcc.search.query import parse_query
 from lcc.search.values import IndexChange, RemovedPage, Results, Scopes
-from tests.search.kit import NOW, indexed
+from tests.search.kit import NOW, indexed, replace
 
 
 @pytest.fixture
@@ -112,6 +112,15 @@ def test_what_a_hit_tells(index: TextIndex) -> None:
     assert [piece for piece, marked in hit.snippet.pieces() if marked] == ["café"]
     assert "".join(piece for piece, _ in hit.snippet.pieces()) == hit.snippet.text
     assert index.counts == (4, 1, 1, 1) and index.missing(10) == [f"{6:040x}"]
+    fill(index, indexed(9, f"{'before ' * 99}middle {'behind ' * 99}", "Cut"), indexed(8, "(whole middle 日本)."))
+    cuts = {hit.title: hit.snippet[2:] for hit in search(index, "middle").hits}
+    assert cuts == {"Cut": (True, True), "": (False, False)}
+
+
+def test_the_text_of_a_page_as_of_a_change(index: TextIndex) -> None:
+    fill(index, indexed(8, "whole middle 日本"), indexed(7, "", hidden=True))
+    assert index.text(f"{8:040x}", 9) == "whole middle 日本"
+    assert index.text(f"{8:040x}", 8) == index.text(f"{7:040x}", 8) == index.text(f"{1:040x}", 2) == ""
 
 
 @pytest.mark.parametrize(
@@ -236,6 +245,18 @@ def test_pages_that_do_not_come_again_are_removed_when_all_have_come(index: Text
     assert numbers(index, "words") == [2] and index.state == IndexState("u.1", 2, True)
 
 
+def test_files_that_are_being_written_are_no_damage(index: TextIndex) -> None:
+    fill(index, indexed(1, "first"), indexed(2, "second"), token="t.1")
+    fill(index, RemovedPage(f"{1:040x}"), token="t.2")
+    (segment,) = {name.name.partition(".")[0] for name in index.folder.glob("*.del")}
+    for name in (f"{'0' * 32}.fieldnorm", f"{segment}.999999.del"):
+        (index.folder / name).write_bytes(b"half of ")
+        assert damage(index.folder) == ""
+    (written,) = index.folder.glob(f"{segment}.[0-8]*.del")
+    replace(written, written.read_bytes()[:-1])
+    assert damage(index.folder) == f"{written.name} is damaged"
+
+
 def test_damage_is_found(index: TextIndex) -> None:
     some_pages(index)
     assert damage(index.folder) == ""
@@ -243,13 +264,13 @@ def test_damage_is_found(index: TextIndex) -> None:
     for pattern, broken in (("*.term", "is damaged"), ("*.store", "is damaged"), ("*.pos", "is damaged")):
         (file,) = index.folder.glob(pattern)
         whole = file.read_bytes()
-        file.write_bytes(whole[:3] + bytes([whole[3] ^ 1]) + whole[4:])
+        replace(file, whole[:3] + bytes([whole[3] ^ 1]) + whole[4:])
         assert broken in damage(index.folder)
-        file.write_bytes(whole[:-9])
+        replace(file, whole[:-9])
         assert broken in damage(index.folder)
         with pytest.raises(IndexDamaged):
             TextIndex(index.folder)
-        file.write_bytes(whole)
+        replace(file, whole)
     assert numbers(TextIndex(index.folder), "fox") == [1, 2]
     (index.folder / "meta.json").write_text('{"schema": []}')
     with pytest.raises(IndexDamaged):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+import feedparser
 import pytest
 import pytest_twisted
 from lxml import etree
@@ -14,6 +16,7 @@ from lcc.roles.search.pages.base import followed
 from lcc.roles.search.pages.cached import Unconnected, kind_shown
 from lcc.roles.search.pages.results import address, narrowed, several
 from lcc.search.values import Facet, Order
+from tests.support.pdf import pdf_with_text
 
 from .kit import HOSTILE, A, B, Searching, article
 
@@ -55,9 +58,9 @@ async def test_results_as_a_page(open_search: Callable[..., Searching]) -> None:
 
     # Narrower, by sites and types; and in another order.
     narrower = {text: (await browser.get(href)).page for text, href in links(page, "//aside//a")}
-    assert narrower.keys() == {"www.example.org", "other.example.net", "html", "text"}
+    assert narrower.keys() == {"www.example.org", "other.example.net", "HTML", "Text"}
     assert narrower["other.example.net"].xpath("//li/h2/a/@href") == [f"{B}orchard"]
-    assert narrower["text"].xpath("//li/h2/a/@href") == [f"{A}notes"]
+    assert narrower["Text"].xpath("//li/h2/a/@href") == [f"{A}notes"]
     by_date = (await browser.get(dict(links(page, "//nav[@aria-label='Order']/a"))["Newest first"])).page
     assert [each.rpartition("/")[2] for each in by_date.xpath("//li/h2/a/@href")] == [
         *("apples", "orchard", "notes", "hostile")
@@ -133,6 +136,10 @@ async def test_results_for_programs(open_search: Callable[..., Searching]) -> No
     reply = await browser.get("/search?q=orchard&format=atom")
     assert reply.headers["content-type"] == "application/atom+xml"
     feed = etree.fromstring(reply.body)
+    read = feedparser.parse(reply.body)
+    assert (read.version, read.bozo, len(read.entries)) == ("atom10", False, 4)
+    assert all(each.id and each.title and each.updated_parsed and each.link for each in read.entries)
+    assert len({each.id for each in read.entries}) == 4 and read.feed.author == "Fruit & more"
     assert feed.findtext(f"{ATOM}title") == "orchard · Fruit & more"
     assert feed.findtext(f"{OPENSEARCH}totalResults") == "4"
     entries = feed.findall(f"{ATOM}entry")
@@ -145,10 +152,32 @@ async def test_results_for_programs(open_search: Callable[..., Searching]) -> No
     reply = await browser.get("/opensearch.xml")
     assert reply.headers["content-type"] == "application/opensearchdescription+xml"
     described = etree.fromstring(reply.body)
+    check_description(described)
     assert described.findtext(f"{OPENSEARCH}ShortName") == "Fruit & more"
     templates = {each.get("type"): each.get("template") for each in described.findall(f"{OPENSEARCH}Url")}
     assert templates["text/html"] == "https://search.example.org/search?q={searchTerms}"
+    own = templates.pop("application/opensearchdescription+xml")
+    assert own == "https://search.example.org/opensearch.xml"
     assert templates.keys() == {"text/html", "application/atom+xml", "application/json"}
+    for kind, template in templates.items():
+        path = template.removeprefix("https://search.example.org").replace("{searchTerms}", "orchard")
+        reply = await browser.get(path.replace("{count?}", "2"))
+        assert reply.status == 200 and reply.headers["content-type"].partition(";")[0] == kind
+
+
+def check_description(found: etree._Element) -> None:
+    """What OpenSearch 1.1 (draft 6) demands of a description document."""
+    texts = {"ShortName": 16, "LongName": 48, "Description": 1024, "InputEncoding": 20, "OutputEncoding": 20}
+    assert found.tag == f"{OPENSEARCH}OpenSearchDescription" and not found.attrib
+    names = [each.tag.removeprefix(OPENSEARCH) for each in found]
+    assert {"ShortName", "Description", "Url"} <= set(names) <= {*texts, "Url", "Image"}
+    for name, most in texts.items():
+        (text,) = found.findall(f"{OPENSEARCH}{name}")
+        assert not len(text) and text.text and len(text.text) <= most
+    for url in found.findall(f"{OPENSEARCH}Url"):
+        assert {"template", "type"} <= set(url.keys()) <= {"template", "type", "rel"}
+        assert re.sub(r"\{(searchTerms|count\?)\}", "", url.get("template")).isascii()
+        assert set(re.findall(r"\{(.*?)\}", url.get("template"))) <= {"searchTerms", "count?"}
 
 
 @pytest_twisted.ensureDeferred
@@ -156,7 +185,7 @@ async def test_cached_copies(open_search: Callable[..., Searching]) -> None:
     search = open_search()
     page = article("Copy", "original bytes", "<script>x()</script>")
     search.put(f"{A}copy", page, mtime=0, charset="utf-8")
-    search.put(f"{A}data", b"%PDF-1.4 none", mimetype="application/pdf")
+    search.put(f"{A}data", pdf_with_text("<b>Printed words", title="T"), mimetype="application/pdf")
     search.put(f"{A}svg", "<svg xmlns='http://www.w3.org/2000/svg'/>", mimetype="image/svg+xml")
     await search.indexed()
     browser = search.browser()
@@ -176,6 +205,13 @@ async def test_cached_copies(open_search: Callable[..., Searching]) -> None:
     # What is not shown is given as a file; what could run becomes text.
     reply = await browser.get(f"/cached/{keys[f'{A}data']}")
     assert not reply.page.xpath("//iframe") and reply.page.xpath("//a[@download]")
+    # Its text is shown as it is indexed, of this content only.
+    (text,) = reply.page.xpath("//div[@role='region']")
+    assert text.text_content() == "<b>Printed words" and not len(text)
+    search.engine.pause()
+    search.put(f"{A}data", pdf_with_text("Other words"), mimetype="application/pdf")
+    reply = await browser.get(f"/cached/{keys[f'{A}data']}")
+    assert reply.status == 200 and b"words" not in reply.body
     copy = await browser.get(f"/copy/{keys[f'{A}data']}")
     assert copy.headers["content-type"] == "application/octet-stream"
     assert copy.headers["content-disposition"].startswith("attachment")

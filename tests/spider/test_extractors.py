@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from lcc.spider.extractors import html
 from lcc.spider.extractors.extraction import Extraction
 from lcc.spider.extractors.found import Document
 from lcc.spider.extractors.html import image_candidates
+from lcc.spider.extractors.poppler import run_poppler
 from lcc.spider.extractors.registry import extractors_by_type
 from tests.support.pdf import pdf_with_links
 
@@ -330,3 +332,10 @@ def test_links_of_the_header_are_relative_to_the_url_that_answered() -> None:
 def test_a_type_that_nobody_reads_has_the_links_of_its_header() -> None:
     found = extracted(b"\x89PNG", "image/png", headers=[("Link", "<x>; rel=license")])
     assert urls(found) == ["/a/x"]
+
+
+def test_a_program_has_only_so_much_memory() -> None:
+    hungry = ["-c", "b = bytearray(600 << 20); print('enough')"]
+    assert run_poppler(sys.executable, hungry, b"", 60.0, 1000).data == b"enough\n"
+    found = run_poppler(sys.executable, hungry, b"", 60.0, 1000, memory_bytes=300 << 20)
+    assert found.data == b"" and "MemoryError" in found.fault

@@ -89,12 +89,19 @@ class SearchIndex:
         :raises NotOpen: (as the Deferred's failure) it is not open.
         :raises IndexDamaged: (as its failure) it cannot be read.
         """
-        return self._searching.run(self._searched, query, scopes, limit, after)
+        return self._searching.run(self._asked, "search", query, scopes, limit, after)
 
-    def _searched(self, *args: Any) -> Deferred[Results]:
+    def _asked(self, what: str, *args: Any) -> Deferred[Any]:
         if self._index is None:
             raise NotOpen("the index is not open yet")
-        return self._in_thread(self._index.search, *args).addErrback(self._note_damage)
+        return self._in_thread(getattr(self._index, what), *args).addErrback(self._note_damage)
+
+    def text(self, key: str, change: int) -> Deferred[str]:
+        """The text of a page as of this change; empty: there is none.
+
+        :raises NotOpen, IndexDamaged: (as the Deferred's failure) as of :meth:`search`.
+        """
+        return self._searching.run(self._asked, "text", key, change)
 
     def missing(self, limit: int) -> Deferred[list[str]]:
         """Keys of pages whose content the cache could not give."""

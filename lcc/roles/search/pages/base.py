@@ -29,6 +29,7 @@ _log = Logger()
 
 FRAMING_POLICY = f"{POLICY}; img-src 'self'; frame-src 'self'"
 """And one picture; and copies of pages, in a frame that may do nothing."""
+_TYPE_NAMES = {"html": "HTML", "pdf": "PDF", "text": "Text"}
 DEFAULT_TITLE = "LCC search"
 
 
@@ -185,6 +186,7 @@ def _templates() -> Environment:
         followed=followed,
         number=lambda value: f"{value:,}",
         printable=printable,
+        type=lambda name: _TYPE_NAMES.get(name) or printable(name, 60),
         url=lambda text: quote(text, safe=""),
         utc=lambda time: f"{utc(time)} UTC",
     )

@@ -15,8 +15,11 @@ from twisted.internet.interfaces import IConsumer, IReactorTime
 from zope.interface import implementer
 
 from lcc.client.blocking import Gone
+from lcc.roles.front import printable
+from lcc.roles.search.index import NotOpen
 from lcc.roles.search.pages.base import Front, SearchFrontPage, shown_address
 from lcc.roles.search.readers import Reader
+from lcc.search.interfaces import IndexDamaged
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_security import PAGE_HEADERS
 from lcc.transport.http_server import BodyRequest
@@ -39,6 +42,8 @@ _ELEMENT = re.compile(
 _ELEMENT_BYTES = 24
 """At most."""
 _CACHED = "cached"
+TEXT_CHARS_MAX = 100_000
+"""Of a text without its page."""
 NOT_FOUND = "There is no copy of this page, or it is in the cache no longer."
 
 
@@ -71,6 +76,8 @@ class CachedPage(_OfKey):
     async def answer(self, request: BodyRequest, reader: Reader) -> None:
         row = await self.row(request, reader)
         url = row["burl"] or row["curl"]
+        shows = kind_shown(row["mimetype"]) != ""
+        text = "" if shows else await self._text(row)
         self.front.page(
             request,
             "cached",
@@ -78,10 +85,19 @@ class CachedPage(_OfKey):
             url=url,
             browsable=row["burl"] is not None,
             row=row,
-            shows=kind_shown(row["mimetype"]) != "",
+            shows=shows,
+            text=printable(text[:TEXT_CHARS_MAX]),
+            text_cut=len(text) > TEXT_CHARS_MAX,
             modified=row["mtime"],
             fetched=row["fetched_time"],
         )
+
+    async def _text(self, row: dict[str, Any]) -> str:
+        """What the index has as its text; empty: nothing, or nothing of this content."""
+        try:
+            return await self.front.engine.index.text(row["key"], row["change"])
+        except (NotOpen, IndexDamaged):
+            return ""
 
 
 class CopyPage(_OfKey):

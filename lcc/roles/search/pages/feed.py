@@ -85,6 +85,7 @@ class OpenSearchPage(SearchFrontPage):
             f"<LongName>{escape(name[:48])}</LongName>\n"
             f"<Description>{escape(name)}: pages that the sites told of</Description>\n"
             f"{urls}"
+            f'<Url type="{DESCRIPTION}" rel="self" template="{escape(base)}/opensearch.xml"/>\n'
             f'<Image type="image/svg+xml">{escape(base)}/icon.svg</Image>\n'
             "<InputEncoding>UTF-8</InputEncoding>\n<OutputEncoding>UTF-8</OutputEncoding>\n"
             "</OpenSearchDescription>\n"
