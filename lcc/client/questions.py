@@ -60,6 +60,7 @@ def site_robots(row: Mapping[str, Any]) -> SiteRobots:
     """
     try:
         checked = row["checked_time"] or 0
-        return SiteRobots(row["origin"], row["allow"] or "", row["rules"] or "", checked, row["delay_seconds"] or 0.0)
+        said = row["origin"], row["allow"] or "", row["rules"] or "", checked, row["delay_seconds"] or 0.0
+        return SiteRobots(*said, tuple((each["root"], each["provider"]) for each in row["providers"]))
     except (KeyError, TypeError):
         raise CacheError(NO_LCC) from None

@@ -241,6 +241,15 @@ class Roots:
         return normalised_url.startswith(self._prefixes)
 
 
+def owner_of(normalised_url: str, owners: Iterable[tuple[str, int]]) -> int:
+    """Whose a URL is: the provider of the first root that it lies in, as :class:`Roots` says; 0: nobody's.
+
+    :param owners: root and provider, in the order in which they count.
+    """
+    over_http = "http" + normalised_url[5:] if normalised_url.startswith("https://") else normalised_url
+    return next((pid for root, pid in owners if normalised_url.startswith(root) or over_http.startswith(root)), 0)
+
+
 def names_scheme(text: str) -> bool:
     """The text says its own ``scheme://``."""
     return _NAMES_SCHEME(text) is not None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         FrontierBatch,
         HostRef,
         KnownUrl,
+        Owners,
         ReadUrl,
         ReadyHost,
         SpiderClaim,
@@ -97,6 +98,9 @@ class IFrontierRules(Interface):
 
     def host_key(root: str) -> bytes:
         """The key of a host."""
+
+    def owner_of(url: str, owners: Owners) -> int:
+        """Whose a URL is, as :func:`lcc.domain.urls.owner_of` says."""
 
     def host_place(root: str) -> tuple[str, str, int]:
         """The host of a root, its registered domain, its bucket."""
@@ -226,9 +230,13 @@ class IFrontier(Interface):
         """Those of these URLs that the frontier has."""
 
     def read_urls(crawl: int, after: bytes, limit: int) -> Deferred[list[ReadUrl]]:
-        """URLs whose pages were read, those of other spiders too, in the order of their keys.
+        """URLs whose pages were read under numbers that count, whatever became of them, those of other spiders too,
+        in the order of their keys.
 
         :param after: the last key that is known; empty: from the first."""
+
+    def void_changes(crawl: int, keys: Collection[bytes], now: int) -> Deferred[None]:
+        """The numbers under which these URLs were read are void: their pages are read whatever number they have."""
 
     def trap_counts(traps: Collection[Trap]) -> Deferred[dict[Trap, int]]:
         """Counts above 0."""
@@ -272,9 +280,11 @@ class IFrontier(Interface):
 
         :param code: of the error table."""
 
-    def tell(hosts: Sequence[HostRef], now: int) -> Deferred[list[Telling]]:
+    def tell(hosts: Mapping[HostRef, Owners], now: int) -> Deferred[list[Telling]]:
         """Mark the next URLs of these hosts as told, as many as their windows take; gives the sets to be told, in
-        order.  What is never told after all (a crash) is found by :meth:`told_urls`."""
+        order, one for each provider.  What is never told after all (a crash) is found by :meth:`told_urls`.
+
+        :param hosts: with the roots that providers have there; what lies in none is the host's own provider's."""
 
     def told_hosts(crawl: int, buckets: Collection[int], now: int, limit: int) -> Deferred[list[ReadyHost]]:
         """Hosts with URLs that were told ``told_wait`` seconds ago or earlier, and not asked for since."""

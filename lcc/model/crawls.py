@@ -16,6 +16,8 @@ CRAWL_NAME_CHARS_MAX = 64
 TRAP_KEY_BYTES_MAX = 16
 NEVER = 1 << 40
 """A time that does not come."""
+VOID_CHANGE = -1
+"""The number of a change that is known no longer: the cache was put back from a backup."""
 
 
 def bucket_of(host: str) -> int:
@@ -235,7 +237,8 @@ class UrlRow:
     :ivar rank: ``WAITING``: lowest first; ``TOLD``: when; else when it is looked at again (:data:`NEVER`).
     :ivar parent: key of the page that it was found on first; empty: a start.
     :ivar cash, history: importance (OPIC): not handed on yet; in the window of history.
-    :ivar change, md5: of the content that was read last (md5 as 16 bytes); 0 and empty: none was.
+    :ivar change, md5: of the content that was read last (md5 as 16 bytes); 0 and empty: none was;
+        :data:`VOID_CHANGE`: whatever the cache has is to be read.
     :ivar checked_time: when it was known last that this is its content, or its error; 0: never.
     :ivar interval_seconds: until it is looked at again.
     :ivar code: of its last error; 0: none.
@@ -327,12 +330,20 @@ class ReadUrl(NamedTuple):
 
     :ivar bucket: of its host.
     :ivar pid: its host's provider; 0: not asked for yet.
+    :ivar change, md5: as :class:`UrlRow` has them, the md5 hexadecimal.
     """
 
     key: bytes
     bucket: int
     pid: int
     url: str
+    state: UrlState
+    change: int
+    md5: str
+
+
+Owners = Sequence[tuple[str, int]]
+"""Root and provider, in the order in which they count: a URL is that of the first one with a root that it lies in."""
 
 
 class Telling(NamedTuple):

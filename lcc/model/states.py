@@ -79,6 +79,8 @@ class SiteRobots(NamedTuple):
     :ivar rules: its text.
     :ivar checked_time: when this was found out, seconds since 1970; 0: not yet.
     :ivar delay_seconds: that it asks for between fetches; 0: none.
+    :ivar providers: root and id of those that have one there, in the order in which they count: a URL is that of the
+        first one with a root that it lies in.
     """
 
     origin: str
@@ -86,3 +88,4 @@ class SiteRobots(NamedTuple):
     rules: str = ""
     checked_time: int = 0
     delay_seconds: float = 0.0
+    providers: tuple[tuple[str, int], ...] = ()

@@ -47,13 +47,15 @@ async def test_of_providers_it_is_polled_from_then_on(api: Api, cache: Cache, ta
     provide(cache, "http://there.example:8443/")
     nothing = {"allow": None, "rules": None, "checked_time": None, "delay_seconds": 0}
     (found,) = await asked(api, "HTTP://HERE.example:80")
-    assert found == {"origin": "HTTP://HERE.example:80", **nothing}
+    roots = [{"root": f"{HERE}docs/", "provider": 1}]
+    assert found == {"origin": "HTTP://HERE.example:80", **nothing, "providers": roots}
     assert await asked(api, HERE, THERE, "http://nobody.example/")
     assert tasks.carry_out().count == 1, "while an order is open no other is given"
     robots_known_as(tasks, TEXT, "rules", 200)
     here, there, nobody = await asked(api, HERE, THERE, "http://nobody.example/")
-    assert here == {"origin": HERE, "allow": "rules", "rules": TEXT, "checked_time": NOW, "delay_seconds": 2.0}
-    assert there["allow"] is None and nobody == {"origin": "http://nobody.example/", **nothing}
+    known = {"allow": "rules", "rules": TEXT, "checked_time": NOW, "delay_seconds": 2.0}
+    assert here == {"origin": HERE, **known, "providers": roots}
+    assert there["allow"] is None and nobody == {"origin": "http://nobody.example/", **nothing, "providers": []}
     assert tasks.carry_out().count == 1
     assert tasks.database.query("SELECT origin FROM robots ORDER BY origin") == [(HERE,), (THERE,)]
     await asked(api, HERE, THERE)
@@ -65,11 +67,11 @@ async def test_the_client_and_a_long_one(api: Api, cache: Cache, tasks: Tasks) -
     provide(cache, HERE)
     users = CacheClient(reactor, f"http://127.0.0.1:{api.port}")
     try:
-        assert await users.robots([HERE]) == [SiteRobots(HERE)]
+        assert await users.robots([HERE]) == [SiteRobots(HERE, providers=((HERE, 1),))]
         tasks.carry_out()
         text = "\n" * (512 << 10)
         robots_known_as(tasks, text, "rules", 200)
-        assert await users.robots([HERE] * 30) == [SiteRobots(HERE, "rules", text, NOW)] * 30
+        assert await users.robots([HERE] * 30) == [SiteRobots(HERE, "rules", text, NOW, providers=((HERE, 1),))] * 30
     finally:
         await users.close()
 

@@ -1,7 +1,8 @@
 """Runs worlds: ``python -m tests.simulation 1000`` (``make sim SEEDS=1000``).
 
 Every fourth seed is also run with sites that tell of their pages in fast-path elements, as sites mostly do: "8p"; and
-every fourth with a scheduler, managers and tasks: "2t"; every fourth with spiders: "1s".
+every fourth with a scheduler, managers and tasks: "2t"; with spiders: "1s"; with spiders, and several restores of the
+queue's tables: "3r".
 
 Seeds that were run before with the same code are not run again.  One in a hundred is run twice, in another process
 each time, and must come out the same, event by event.  A violation is shown with its seed and the faults that it
@@ -21,7 +22,7 @@ from twisted.logger import LogEvent, formatEvent, globalLogBeginner
 from .faults import Fault, parse_fault
 from .many import needed, quietly, run_many
 from .results import Results
-from .run import CRAWLS, PLAIN, TASKS, Result, run_seed
+from .run import CRAWLS, PLAIN, RESTORED, TASKS, Result, run_seed
 
 VARIED_EVERY = 4
 ROOT = Path(__file__).parents[2]
@@ -68,6 +69,8 @@ def main() -> int:
         "--tasks", dest="kind", action="store_const", const=TASKS, default="", help=help_text.format("a scheduler")
     )
     kinds.add_argument("--spiders", dest="kind", action="store_const", const=CRAWLS, help=help_text.format("spiders"))
+    help_restores = help_text.format("spiders and several restores")
+    kinds.add_argument("--restores", dest="kind", action="store_const", const=RESTORED, help=help_restores)
     parser.add_argument("--until-found", action="store_true", help="stop at the first violation")
     parser.add_argument("--no-shrink", action="store_true")
     options = parser.parse_args()
@@ -78,7 +81,7 @@ def main() -> int:
     numbers = range(options.first, options.first + options.seeds)
     wanted = [f"{number}{options.kind}" for number in numbers]
     if not (options.until_found or options.kind):
-        for rest, kind in ((0, PLAIN), (1, CRAWLS), (2, TASKS)):
+        for rest, kind in ((0, PLAIN), (1, CRAWLS), (2, TASKS), (3, RESTORED)):
             wanted += [f"{number}{kind}" for number in numbers if number % VARIED_EVERY == rest]
     bad = run_many(wanted, results, options.jobs, options.until_found)
     quietly()

@@ -53,7 +53,7 @@ class CrawlWorld:
 
     :ivar web: what is crawled.
     :ivar settings: of the crawl.
-    :ivar is_quiet: nothing goes wrong, and no page changes.
+    :ivar is_quiet: nothing goes wrong, and no page changes (as far as the seed decides it).
     :ivar paused: the operator has paused the crawl, so that it comes to an end.
     """
 
@@ -96,8 +96,9 @@ class CrawlWorld:
             self.timeline.call_later(self.chance.uniform(0, 8), None, self._resume)
 
     def _resume(self) -> None:
-        self.order(orders.CRAWL_RESUME)
-        self.begin()
+        if not self.paused:
+            self.order(orders.CRAWL_RESUME)
+            self.begin()
 
     def end(self) -> None:
         """Nothing is visited again, so that it comes to an end."""

@@ -57,14 +57,18 @@ FIRST_SECONDS = 8.0
 ROLES = ("qm", "uns1", "uns2", "central", "botm1", "botm2", "bot1a", "bot1b", "bot2a", "cu", "user", "notifier")
 
 
+_UNNOTICED = frozenset(["power", "first-power", "disk-full", "disk-faulty"])
+"""Not where a database is restored: those who notice that are the BOT-Ms and UNSes, by what they remember, which must
+not be lost as well."""
+
+
 def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     """What goes wrong in this run; sometimes nothing does, sometimes one thing, sometimes everything at once."""
     if chance.random() < 0.05 or (system.crawl is not None and not system.crawl.has_troubles):
         return []
     chosen = [kind for kind in KINDS if KINDS[kind].weight and chance.random() < 0.35]
     if "restore" in chosen:
-        # Those who notice it are the BOT-Ms and UNSes, by what they remember: it must not be lost as well.
-        chosen = [kind for kind in chosen if kind not in ("power", "first-power", "disk-full", "disk-faulty")]
+        chosen = [kind for kind in chosen if kind not in _UNNOTICED]
     roles = [role for role in ROLES if role in system.roles]
     weights = [KINDS[kind].weight for kind in chosen]
     faults = []
@@ -80,6 +84,23 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     if system.crawl is not None:
         faults += _spider_faults(system, until_seconds)
     return sorted(faults, key=lambda fault: fault.time)
+
+
+def with_restores(system: System, faults: list[Fault], until_seconds: float) -> list[Fault]:
+    """These, and the queue's tables are put back several times, from a backup of moments before, or of one before."""
+    chance = system.timeline.random("restores")
+    restores = [
+        Fault(
+            round(chance.uniform(3.0, until_seconds - 5.0), 3),
+            "restore",
+            DATABASE,
+            round(chance.uniform(0.5, 15.0), 3),
+            chance.randrange(1 << 30),
+        )
+        for _ in range(chance.choice((1, 2, 4)))
+    ]
+    noticed = [fault for fault in faults if fault.kind not in _UNNOTICED]
+    return sorted([*noticed, *restores], key=lambda fault: fault.time)
 
 
 def _clock_steps(system: System, until_seconds: float) -> list[Fault]:

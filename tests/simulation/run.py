@@ -10,7 +10,7 @@ from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 from lcc.roles.uns import fast_set as uns_plain
 from lcc.testing.simulated.timeline import EPOCH, Timeline
 
-from .faults import LOSING, Fault, heal, plan, schedule
+from .faults import LOSING, Fault, heal, plan, schedule, with_restores
 from .promises import Promises
 from .system import System
 
@@ -22,11 +22,13 @@ TASKS = "t"
 """Likewise: there are a scheduler, managers and tasks."""
 CRAWLS = "s"
 """Likewise: there are spiders, sites that link to each other, and what they need of a scheduler and a manager."""
+RESTORED = "r"
+"""As :data:`CRAWLS`; and the queue's tables are put back from backups several times."""
 
 
 def seed_number(seed: str) -> int:
     """Without what follows it."""
-    return int(seed.rstrip(PLAIN + TASKS + CRAWLS))
+    return int(seed.rstrip(PLAIN + TASKS + CRAWLS + RESTORED))
 
 
 @attrs.define
@@ -61,7 +63,7 @@ class Failures:
 def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
     """Run one world to its end.
 
-    :param seed: a number; :data:`PLAIN`, :data:`TASKS` or :data:`CRAWLS` may follow.
+    :param seed: a number; :data:`PLAIN`, :data:`TASKS`, :data:`CRAWLS` or :data:`RESTORED` may follow.
     :param faults: None: those that the seed decides.
     """
     failures = Failures()
@@ -72,7 +74,7 @@ def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
     plain = seed.endswith(PLAIN)
     long_set = uns_plain.LONG_SET
     uns_plain.LONG_SET = 1 if plain else long_set
-    system = System(timeline, plain, seed.endswith(TASKS), seed.endswith(CRAWLS))
+    system = System(timeline, plain, seed.endswith(TASKS), seed.endswith((CRAWLS, RESTORED)))
     try:
         return _run(seed, timeline, system, faults, failures)
     finally:
@@ -85,12 +87,17 @@ def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
 
 def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | None, failures: Failures) -> Result:
     promises = Promises(system)
-    planned = plan(system, timeline.random("faults"), TROUBLE_SECONDS) if faults is None else faults
+    if faults is None:
+        faults = plan(system, timeline.random("faults"), TROUBLE_SECONDS)
+        if seed.endswith(RESTORED):
+            faults = with_restores(system, faults, TROUBLE_SECONDS)
+    planned = faults
     promises.sets_may_be_lost = any(fault.kind in LOSING for fault in planned)
     system.start_all()
     if system.tasks is not None:
         system.tasks.begin()
     if system.crawl is not None:
+        system.crawl.is_quiet &= not planned
         system.crawl.begin()
     schedule(system, promises, planned)
     timeline.run_until(EPOCH + TROUBLE_SECONDS)

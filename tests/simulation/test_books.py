@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lcc.model import Source
+from lcc.storage.database.migrations import SPIDER
+from lcc.storage.spider.orders import CRAWL_ADD, CRAWL_PAUSE
 from lcc.testing.simulated.timeline import Timeline
 
 from .sites import Site
 from .spoken import Spoken
+from .system import System
 
 
 def test_a_page_that_is_gone_once_more_is_told_once_more() -> None:
@@ -19,6 +22,23 @@ def test_a_page_that_is_gone_once_more_is_told_once_more() -> None:
         act("p0.html")
         states.append(site.told_of("p0.html"))
     assert len(set(states)) == len(states)
+
+
+def test_the_operator_resumes_no_crawl_that_is_at_its_end() -> None:
+    """He has paused it before, for a while (seed 61031s)."""
+    timeline = Timeline("1s")
+    system = System(timeline, with_spiders=True)
+    try:
+        world = system.crawl
+        assert world is not None
+        world.chance.uniform = lambda *_: 5.0  # type: ignore[method-assign]
+        world._operate()
+        world.end()
+        timeline.run_until(timeline.now + 60.0)
+        given = system.database.connection(SPIDER).execute("SELECT kind FROM sporders ORDER BY id").fetchall()
+        assert sorted(given) == [(CRAWL_ADD,), (CRAWL_PAUSE,), (CRAWL_PAUSE,)]
+    finally:
+        system.close()
 
 
 @pytest.mark.parametrize("is_told", [False, True])

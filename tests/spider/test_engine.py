@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import attrs
 import pytest
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.python.failure import Failure
@@ -18,6 +19,7 @@ from lcc.domain.keys import url_key
 from lcc.domain.spider.rules import START_CASH
 from lcc.errors import StoreUnavailable
 from lcc.model.crawls import UrlOrder
+from lcc.model.links import Page
 from lcc.storage.spider.claims import spiders
 from lcc.storage.spider.orders import CRAWL_SET, ORDERS
 from tests.support.roles.spider import NOW, SpiderWorld
@@ -429,6 +431,101 @@ def test_a_host_whose_provider_is_another_one_by_now_is_asked_for_again(worlds: 
     world.advance(3)
     world.settle("all", 60)
     assert world.lcc.cached == {*ROOTS, *(f"{root}new" for root in ROOTS)}
+
+
+def test_what_lies_in_anothers_root_is_told_as_his(worlds: Worlds) -> None:
+    """A provider has registered a folder: what it has not told of is its own all the same, with its limits."""
+    start = ROOTS[0]
+    docs = f"{start}docs/"
+    links = b"<a href=/docs/>d</a><a href=/news>n</a>"
+    pages = {start: links, docs: b"<a href=1>1</a>", f"{docs}1": b"<a href=2>2</a>"}
+    world = worlds({**pages, f"{docs}2": b"<p>", f"{start}news": b"<p>"}, told_wait=2.0)
+    world.lcc.providers[docs] = 70
+    world.lcc.put(70, f"{docs}1", pages[f"{docs}1"])
+    world.start()
+    world.add("all", start, restrict_to=SCOPE, revisit_seconds=100, revisit_least_seconds=50)
+    world.settle("all")
+    watched = world.lcc.providers[start]
+    assert {(told.pid, url["c"]) for told in world.lcc.told for url in told.urls} == {
+        *((watched, url) for url in (start, f"{start}news")),
+        *((70, url) for url in (docs, f"{docs}1", f"{docs}2")),
+    }
+    assert sorted(world.lcc.fetched) == sorted([start, f"{start}news", docs, f"{docs}2"]), "each once"
+    assert world.lcc.cached == {*pages, f"{docs}2", f"{start}news"}
+    world.lcc.told.clear()
+    world.advance(400)
+    pids = {url["c"]: told.pid for told in world.lcc.told for url in told.urls if url.get("op") == "recheck"}
+    assert pids[f"{docs}1"] == 70 and pids[start] == watched
+
+
+@pytest.mark.parametrize("number", [0, 9])
+def test_a_provider_that_was_lost_before_its_robots_txt_was_known_is_asked_for_again(
+    worlds: Worlds, number: int
+) -> None:
+    """No page has come, so that nobody has noticed that a backup was put back (seed 61018s).
+
+    :param number: of the provider that there is by now; 0: none.
+    """
+    world = worlds({ROOTS[0]: b"<p>"})
+    world.lcc.unknown_robots = True
+    world.start()
+    world.add("all", ROOTS[0], restrict_to=SCOPE)
+    world.advance(5)
+    assert world.lcc.watches == [(ROOTS[0], False)]
+    world.lcc.providers = {ROOTS[1]: world.lcc.providers[ROOTS[0]], **({ROOTS[0]: number} if number else {})}
+    world.lcc.unknown_robots = False
+    world.settle("all", 60)
+    assert world.lcc.cached == {ROOTS[0]} and len(world.lcc.watches) == 2
+    assert {told.pid for told in world.lcc.told} == {world.lcc.providers[ROOTS[0]]}
+
+
+def test_numbers_of_changes_of_before_a_restore_say_nothing(worlds: Worlds) -> None:
+    """The cache is put back, and what is fetched since has lower numbers than what was read (61013s, 62032r)."""
+    start = ROOTS[0]
+    pages = {start: b"<a href=/1>1</a><a href=/2>2</a>", f"{start}1": b"<p>1", f"{start}2": b"<p>2"}
+    world = worlds({**pages, f"{start}new": b"<p>"})
+    world.start()
+    world.add("all", start, restrict_to=SCOPE)
+    world.settle("all")
+    pid = world.lcc.providers[start]
+    world.lcc.put_back([], last_change=0)
+    world.lcc.put(pid, f"{start}1", b"<a href=/new>new</a>")  # with the number that another page had
+    world.settle("all", 120)
+    world.advance(5)
+    world.settle("all", 120)
+    assert world.lcc.cached == {*pages, f"{start}new"}
+    assert [row.change for row in world.read] == world.lcc.changes
+
+
+def test_pages_of_before_a_restore_are_not_committed_after_it(worlds: Worlds) -> None:
+    """A page that is read on its own is being extracted while the changes tell that a backup was put back."""
+    start = ROOTS[0]
+    world = worlds({start: b"<p>"})
+    world.start()
+    world.add("all", start, restrict_to=SCOPE)
+    world.settle("all")
+    spider, page = world.spiders[0], world.lcc.page(world.lcc.providers[start], start)
+    goes_on: Deferred[None] = Deferred()
+
+    class Slow:
+        """A package of before, which comes slowly."""
+
+        token = None
+
+        async def __aiter__(self) -> AsyncIterator[Page]:
+            yield Page(attrs.evolve(page.row, change=50, md5="01" * 16), b"<a href=/gone>x</a>")
+            await goes_on
+
+        def close(self) -> None:
+            pass
+
+    stream: Any = Slow()
+    done = Deferred.fromCoroutine(spider.follower._process(stream, list(spider.crawls.reading()), dict, dict))
+    world.lcc.put_back([start])
+    world.advance(60)
+    goes_on.callback(None)
+    world.advance(1)
+    assert done.called and [row.change for row in world.read] == world.lcc.changes
 
 
 def test_what_was_told_of_a_host_that_has_no_provider_now_is_told_again(worlds: Worlds) -> None:

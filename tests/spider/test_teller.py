@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
-from lcc.model.crawls import Crawl, CrawlSettings, CrawlState, HostRef, ReadyHost, Telling
+from lcc.model.crawls import Crawl, CrawlSettings, CrawlState, HostRef, Owners, ReadyHost, Telling
 from lcc.model.states import SiteRobots
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.sites import FORBIDDEN_SECONDS, KEPT_SECONDS, UNKNOWN_SECONDS, Sites
@@ -44,7 +44,7 @@ class Frontier:
         self.read += len(found)
         return succeed(found)
 
-    def tell(self, hosts: Sequence[HostRef], now: int) -> Deferred[list[Telling]]:
+    def tell(self, hosts: Mapping[HostRef, Owners], now: int) -> Deferred[list[Telling]]:
         self.told += hosts
         return succeed([])
 
@@ -101,7 +101,7 @@ async def test_sites_whose_robots_txt_is_not_known_are_not_kept() -> None:
 
         async def robots(self, roots: Sequence[str]) -> list[SiteRobots]:
             asked.extend(roots)
-            return [SiteRobots(root, self.answers.get(root, "")) for root in roots]
+            return [SiteRobots(root, self.answers.get(root, ""), providers=((root, 1),)) for root in roots]
 
     client: Any = Client()
     sites = Sites(client, clock)

@@ -13,6 +13,7 @@ from lcc.domain.spider.rules import START_CASH, FrontierRules
 from lcc.errors import Busy, StoreUnavailable, code
 from lcc.model.crawls import (
     NEVER,
+    VOID_CHANGE,
     FrontierBatch,
     HostRef,
     ReadPage,
@@ -115,9 +116,9 @@ def test_a_commit_that_was_not_heard_of_is_not_done_twice(spider: Spider) -> Non
     assert result_of(spider.store.places()) == {"links": "p1"}
     spider.database.fail_after = 1
     with pytest.raises(StoreUnavailable):
-        result_of(spider.store.tell([HostRef(1, A)], NOW))
+        result_of(spider.store.tell({HostRef(1, A): ()}, NOW))
     # It was done: what nobody has told is found as told.
-    assert result_of(spider.store.tell([HostRef(1, A)], NOW)) == []
+    assert result_of(spider.store.tell({HostRef(1, A): ()}, NOW)) == []
     assert spider.asked(now=NOW + 30) == [A]
     (url,) = result_of(spider.store.told_urls(HostRef(1, A), NOW + 1, 10))
     assert url.path == "x"
@@ -314,6 +315,41 @@ def test_what_was_read_and_is_lost_with_the_cache_is_told_as_new(spider: Spider)
     assert spider.counts()["waiting"] == 3 and spider.url(links[1]).state is UrlState.CACHED
     told = [url for each in spider.tell() for url in each.urls]
     assert len(told) == 3 and not any(url.recheck for url in told)
+
+
+def test_what_was_read_under_a_number_that_is_void_is_read_again(spider: Spider) -> None:
+    spider.add(A, revisit_seconds=DAY)
+    spider.tell()
+    spider.read(A, f"{A}1", md5="01" * 16)
+    (row,) = result_of(spider.store.read_urls(1, b"", 9))
+    assert (row.state, row.change, row.md5) == (UrlState.CACHED, spider.url(A).change, "01" * 16)
+    result_of(spider.store.void_changes(1, [row.key, spider.url(f"{A}1").key], NOW))
+    assert (spider.url(A).change, spider.url(f"{A}1").change) == (VOID_CHANGE, 0), "that one was never read"
+    assert result_of(spider.store.read_urls(1, b"", 9)) == []
+    told = [url for each in spider.tell(now=NOW + 9 * DAY) for url in each.urls]
+    assert len(told) == 2 and not any(url.recheck for url in told), "whether the cache has it is not known"
+    spider.answer(Verdict.UNCHANGED, f"{A}1")
+    result_of(spider.store.commit(FrontierBatch([ReadPage(1, found(A), 1, "02" * 16, [])]), NOW))
+    assert (spider.url(A).change, spider.url(A).md5.hex()) == (1, "02" * 16)
+    assert spider.counts()["cached"] == 1 and spider.counts()["told"] == 1 and not spider.counts().get("rechecks")
+
+
+def test_urls_of_several_providers_on_a_host_are_told_each_as_theirs(spider: Spider) -> None:
+    spider.add(A)
+    spider.tell()
+    links = [f"{A}docs/1", f"{A}docs/api/2", f"{A}docs/3", f"{A}4"]
+    spider.read(A, *links)
+    result_of(spider.store.watched([(HostRef(1, A), 7)], NOW))
+    owners = [(f"{A}docs/api/", 9), (f"{A}docs/", 8), (A, 7)]
+    told = result_of(spider.store.tell({HostRef(1, A): owners}, NOW))
+    assert [(each.pid, sorted(each.root + url.path for url in each.urls)) for each in told] == [
+        (pid, [url for url in links if spider.store._rules.owner_of(url, owners) == pid])
+        for pid in dict.fromkeys(each.pid for each in told)
+    ]
+    assert {each.pid for each in told} == {7, 8, 9}
+    numbers = [each.number for each in told]
+    assert numbers == sorted(set(numbers)) and all(url.told_set == each.number for each in told for url in each.urls)
+    assert {spider.url(url).told_set for url in links} == set(numbers)
 
 
 def test_pages_are_looked_at_again(spider: Spider) -> None:
@@ -564,7 +600,7 @@ def test_a_spider_that_is_silent_is_retired(database: DirectDatabase) -> None:
     assert len(result_of(two.store.take_buckets(64))) == 64
     for call in (
         lambda: one.store.beat("", NOW),
-        lambda: one.store.tell([HostRef(1, A)], NOW),
+        lambda: one.store.tell({HostRef(1, A): ()}, NOW),
         lambda: one.store.commit(FrontierBatch(), NOW),
         lambda: one.store.take_buckets(1),
         lambda: one.store.answer([], [], NOW),

@@ -119,7 +119,7 @@ class Walk:
         before = self.states()
         hosts = self.spider.ready(self.crawl, self.now)
         try:
-            told = result_of(self.spider.store.tell([HostRef(*host[:2]) for host in hosts], self.now))
+            told = result_of(self.spider.store.tell({HostRef(*host[:2]): () for host in hosts}, self.now))
         except StoreUnavailable:
             told = []
         for each in told:

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from lcc.config import RsConfig, WatchedConfig
+from lcc.domain.urls import owner_of
 from lcc.model import Provider
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.passwords import DUMMY_HASH, hash_of
@@ -29,6 +30,7 @@ from lcc.storage.providers.watched import (
     provider_of,
     providers_of,
     register_provider,
+    roots_of_sites,
     watch_site,
     watcher_of,
 )
@@ -268,6 +270,26 @@ def test_long_roots(database: DirectDatabase) -> None:
     other = register(database, f"http://long/{'x' * 250}/{'z' * 100}/")
     owners = {long + "p": folder, long + "p?q=1": page, long[:-1]: None, long.replace("y", "z"): other}
     assert_owners(database, owners)
+
+
+def test_what_providers_have_on_hosts(database: DirectDatabase) -> None:
+    whole = watch(database, "http://a.example/")
+    part = register(database, "http://a.example/docs/")
+    safe = register(database, "https://b.example/", "https://c.example/")
+    sites = [
+        "http://a.example/",
+        "https://a.example/",
+        "http://b.example/",
+        "https://b.example/",
+        "http://d.example/",
+    ]
+    there = (("http://a.example/docs/", part), ("http://a.example/", whole))
+    found = database.now(roots_of_sites, sites, None)
+    assert found == {sites[0]: there, sites[1]: there, sites[3]: (("https://b.example/", safe),)}
+    assert database.now(roots_of_sites, sites, {part}) == dict.fromkeys(sites[:2], there[:1])
+    owners = {"http://a.example/docs/x": part, "https://a.example/docs/x": part, "http://a.example/docsx": whole}
+    assert {url: owner_of(url, there) for url in owners} == owners
+    assert owner_of("http://b.example/", found[sites[3]]) == 0, "an https root does not admit http"
 
 
 def assert_owners(database: DirectDatabase, owners: dict[str, int | None]) -> None:

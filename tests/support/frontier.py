@@ -105,7 +105,7 @@ class Spider:
     def tell(self, *roots: str, crawl: int = 1, now: int = NOW) -> list[Telling]:
         """Of these hosts; of all that are ready."""
         refs = [HostRef(crawl, root) for root in roots] or [HostRef(*host[:2]) for host in self.ready(crawl, now)]
-        return result_of(self.store.tell(refs, now))
+        return result_of(self.store.tell(dict.fromkeys(refs, ()), now))
 
     def told(self, *roots: str, crawl: int = 1, now: int = NOW) -> list[str]:
         """As :meth:`tell`: the URLs, in order."""

@@ -17,9 +17,10 @@ from zope.interface import implementer
 from lcc.domain.registered_domain import registered_domain
 from lcc.domain.retries import doubled_seconds
 from lcc.domain.spider.keys import host_key, host_of_root
+from lcc.domain.urls import owner_of
 from lcc.errors import GONE_STATUSES, Remedy, entry_for
 from lcc.interfaces import IFrontierRules
-from lcc.model.crawls import NEVER, CrawlSettings, UrlOrder, bucket_of
+from lcc.model.crawls import NEVER, CrawlSettings, Owners, UrlOrder, bucket_of
 
 START_CASH = 10**12
 """Of each start.  Shares are whole numbers; some eight million starts fit."""
@@ -108,6 +109,10 @@ class FrontierRules:
     def host_key(self, root: str) -> bytes:
         """As :func:`lcc.domain.spider.keys.host_key`."""
         return host_key(root)
+
+    def owner_of(self, url: str, owners: Owners) -> int:
+        """As :func:`lcc.domain.urls.owner_of`."""
+        return owner_of(url, owners)
 
     def host_place(self, root: str) -> tuple[str, str, int]:
         """The host, its registered domain, its bucket."""

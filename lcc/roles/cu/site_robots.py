@@ -21,6 +21,7 @@ ANSWER = {
     "rules": "the text of robots.txt; null: there is none",
     "checked_time": "when this was found out; seconds since 1970",
     "delay_seconds": "that it asks for between fetches; 0: none",
+    "providers": "those with a root there: a URL is that of the first one with a root that it lies in",
 }
 
 
@@ -42,10 +43,11 @@ def parse_origins(questions: Sequence[Any]) -> list[str]:
     return origins
 
 
-def robots_answer(asked: str, known: SiteRobots | None) -> dict[str, Any]:
+def robots_answer(asked: str, known: SiteRobots | None, roots: Sequence[tuple[str, int]]) -> dict[str, Any]:
     """A line of the answer, as ``ANSWER`` has it.
 
     :param asked: the site, as it was written.
+    :param roots: root and provider.
     """
     found = known or SiteRobots(asked)
     return {
@@ -54,4 +56,5 @@ def robots_answer(asked: str, known: SiteRobots | None) -> dict[str, Any]:
         "rules": found.rules or None,
         "checked_time": found.checked_time or None,
         "delay_seconds": found.delay_seconds,
+        "providers": [{"root": root, "provider": pid} for root, pid in roots],
     }

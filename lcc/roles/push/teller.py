@@ -19,7 +19,7 @@ from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from lcc.domain.urls import Roots, site_of
+from lcc.domain.urls import owner_of, site_of
 from lcc.errors import Busy, StoreUnavailable, code, entry_for
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
 from lcc.model.pushes import PushSet
@@ -30,26 +30,18 @@ from lcc.roles.push.counters import Counters
 from lcc.roles.push.draws import Draws
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
-from lcc.storage.providers.watched import roots_on
+from lcc.storage.providers.watched import ROOTS_MAX, roots_on
 from lcc.storage.push.store import Answer, PushStore
 
 _log = Logger()
 
 PAGE = 200
-ROOTS_MAX = 1000
-"""Of one host that are looked at."""
 _TRY_LATER = code("try-later")
 _AGAIN = frozenset({code("provider-gone"), code("bad-order")})
-Owners = Sequence[tuple[Roots, int]]
 
 
-def _roots(txn: Txn, sites: Sequence[str]) -> dict[str, Owners]:
-    return {site: [(Roots([root]), pid) for root, pid in roots_on(txn, site, ROOTS_MAX)] for site in sites}
-
-
-def owner_of(url: str, owners: Owners) -> int:
-    """Whose a URL is; 0: nobody's."""
-    return next((pid for roots, pid in owners if roots.contains(url)), 0)
+def _roots(txn: Txn, sites: Sequence[str]) -> dict[str, Sequence[tuple[str, int]]]:
+    return {site: roots_on(txn, site, ROOTS_MAX) for site in sites}
 
 
 def _is_ready(item: tuple[PushSet, Mapping[int, object]]) -> bool:

@@ -13,14 +13,15 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from twisted.logger import Logger
 
 from lcc.client.cache import CacheClient
-from lcc.domain.urls import redirected_to
+from lcc.domain.urls import owner_of, redirected_to, site_of
 from lcc.errors import GONE_STATUSES, code
 from lcc.interfaces import IFrontier
-from lcc.model.crawls import HostRef, KnownUrl, ReadyHost, Telling, ToldUrl, UrlAnswer, Verdict
+from lcc.model.crawls import HostRef, KnownUrl, ReadyHost, Telling, ToldUrl, UrlAnswer, UrlState, Verdict
 from lcc.model.states import CACHED, DELETED, UNKNOWN, AnsweredUrl, AskedUrl
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_rules import CrawlRules
 from lcc.roles.spider.reading import Reading
+from lcc.roles.spider.sites import Sites
 
 _log = Logger()
 
@@ -49,6 +50,7 @@ class Answers:
     :param window: URLs of a host that may be told at once.
     :param unread: called with keys of content of the cache that was not read, and will not come with its changes.
     :param reading: judges where redirects lead.
+    :param sites: knows whose the URLs of a host are.
     :ivar notifier: role and name of this spider as a notifier; ``epoch``: of its sets' numbers.
     :ivar newest_set: that was told in this epoch.  A higher number is that of a set of an earlier epoch: it is asked
         for without it, for in this epoch the cache would wait for that set.  So it is with sets that may be lost with
@@ -64,6 +66,7 @@ class Answers:
         window: int,
         unread: Callable[[Sequence[str]], None],
         reading: Reading,
+        sites: Sites,
         counters: Counters,
     ) -> None:
         self.notifier = self.epoch = ""
@@ -75,6 +78,7 @@ class Answers:
         self._window = window
         self._unread = unread
         self._reading = reading
+        self._sites = sites
         self._counters = counters
         self._strange: OrderedDict[HostRef, bool] = OrderedDict()
         """Hosts of which URLs were told: whether the cache had some of the last ones."""
@@ -120,25 +124,31 @@ class Answers:
         return found
 
     async def find_lost(self, crawls: Iterable[CrawlRules], buckets: Collection[int]) -> None:
-        """The cache was put back from a backup: what it had and has no longer is told again.  Providers are asked for
-        again: they may be those of other hosts by now, or may not have private addresses any longer.
+        """The cache was put back from a backup: what it had and has no longer is told again, and what it has under
+        another number is read again: numbers of before say nothing.  Providers are asked for again: they may be those
+        of other hosts by now, or may not have private addresses any longer.
 
         :param buckets: of the hosts that are looked at.
         :raises CacheError: ``lcc-cu`` cannot be asked.
         """
         self._lost_upto = self.newest_set
+        self._sites.forget_all()
         count = 0
         for rules in crawls:
             crawl, after = rules.crawl.id, b""
             while rows := await self._frontier.read_urls(crawl, after, _PAGES_AT_ONCE):
                 after = rows[-1].key
                 own = [row for row in rows if row.bucket in buckets]
-                states = await self._states([AskedUrl(row.pid, row.url) for row in own])
-                lost = [
-                    UrlAnswer(crawl, row.key, _MISSING[state.state])
-                    for row, state in zip(own, states, strict=True)
-                    if state.state in _MISSING
-                ]
+                pids = await self._owners(rules, [(site_of(row.url), row.pid, row.url) for row in own])
+                states = await self._states([AskedUrl(pid, row.url) for pid, row in zip(pids, own, strict=True)])
+                void, lost = [], []
+                for row, state in zip(own, states, strict=True):
+                    if (state.state, state.change, state.md5) != (CACHED, row.change, row.md5):
+                        void.append(row.key)
+                        if row.state is UrlState.CACHED and state.state in _MISSING:
+                            lost.append(UrlAnswer(crawl, row.key, _MISSING[state.state]))
+                if void:
+                    await self._frontier.void_changes(crawl, void, int(self._now()))
                 if lost:
                     await self._frontier.answer(lost, [], int(self._now()))
                 count += len(lost)
@@ -168,13 +178,14 @@ class Answers:
             before = now - int(self._told_wait_seconds)
             told += [(host, url) for url in await self._frontier.told_urls(ref, before, self._window)]
         lost = now - _ARRIVAL_WAITS * self._told_wait_seconds
+        pids = await self._owners(rules, [(host.root, host.pid, host.root + url.path) for host, url in told])
         asked = [
             AskedUrl(
-                host.pid,
+                pid,
                 host.root + url.path,
                 url.told_set if self._lost_upto < url.told_set <= self.newest_set and url.told_time > lost else 0,
             )
-            for host, url in told
+            for pid, (host, url) in zip(pids, told, strict=True)
         ]
         states = await self._states(asked)
         cached = {url.key for (_, url), state in zip(told, states, strict=True) if state.state == CACHED}
@@ -203,6 +214,17 @@ class Answers:
         await self._frontier.answer(answers, [HostRef(host.crawl, host.root) for host in hosts], int(self._now()))
         if unread:
             self._unread(unread)
+
+    async def _owners(self, rules: CrawlRules, urls: Sequence[tuple[str, int, str]]) -> list[int]:
+        """Whose some URLs are.
+
+        :param urls: with the roots of their hosts, and the providers of these.
+        :raises CacheError: ``lcc-cu`` cannot be asked.
+        """
+        if rules.crawl.settings.pid:
+            return [pid for _, pid, _ in urls]
+        await self._sites.ask(dict.fromkeys(root for root, _, _ in urls))
+        return [owner_of(url, self._sites.providers(root) or ()) or pid for root, pid, url in urls]
 
     async def _states(self, asked: Sequence[AskedUrl]) -> list[AnsweredUrl]:
         """What became of these URLs.  Of a host that has no provider (any longer) nobody can say it; what was told of

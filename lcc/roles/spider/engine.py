@@ -25,7 +25,9 @@ slow holds up the one before it: packages are read as they are worked off, and a
 * Another spider has taken over its buckets, as it was silent for too long: it claims the frontier anew.
 * A page that no extractor can read: it has no links, and is counted.
 * The changes since the token are not known any longer (a backup was put back): the cache is asked for all that was
-  read, what it lost is told again, and all pages are read once more.
+  read; what it lost is told again, and what it has under another number is read again.
+* The provider of a host is another one, or gone (that, too, comes with a backup, and need not be noticed otherwise):
+  ``lcc-cu`` names it with the host's robots.txt; the UNS is asked for it again.
 """
 
 from __future__ import annotations
@@ -122,6 +124,7 @@ class Spider:
             settings.window,
             self.follower.note_unread,
             reading,
+            self.sites,
             self.counters,
         )
         self.backlog = Backlog(

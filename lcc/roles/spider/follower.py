@@ -117,6 +117,8 @@ class Follower:
         self._unread: dict[str, float] = {}
         self.lock = DeferredLock()
         self._all_read = False
+        self._restores = 0
+        """How often the cache was put back; pages of before are not committed."""
 
     async def follow(self) -> None:
         """Read the next package of each group of buckets.
@@ -201,6 +203,8 @@ class Follower:
             _log.warn(
                 "The changes since the saved token are no longer known; reading all pages again: {error}", error=error
             )
+            self._restores += 1
+            self._reading.begin_again()
             await self._restored(buckets)
             return 1, BEGINNING
         finally:
@@ -224,7 +228,7 @@ class Follower:
 
         :param tokens, places: saved with the last batch.
         """
-        count = 0
+        count, restores = 0, self._restores
         waiting: tuple[Chosen, Deferred[list[PageLinks]]] | None = None
         try:
             async for pages in batches(stream, self._settings.batch_bytes // 2):
@@ -232,10 +236,10 @@ class Follower:
                 chosen = await self._reading.choose(crawls, pages)
                 before, waiting = waiting, (chosen, self._extractor.extract(chosen.pages))
                 if before is not None:
-                    await self._commit(*before, {}, {})
+                    await self._commit(*before, {}, {}, restores)
             last, waiting = waiting, None
             if last is not None:
-                await self._commit(*last, tokens(), places())
+                await self._commit(*last, tokens(), places(), restores)
         finally:
             stream.close()
             if waiting is not None:
@@ -249,10 +253,16 @@ class Follower:
         extracted: Deferred[list[PageLinks]],
         tokens: Mapping[int, str],
         places: Mapping[str, str],
+        restores: int,
     ) -> None:
+        """
+        :param restores: before these were read; if the cache was put back since, all pages are read again anyway.
+        """
         all_links = await extracted
         await self.lock.acquire()
         try:
+            if restores != self._restores:
+                return
             chosen, links = self._reading.without_read(chosen, all_links)
             kept = await self._keeper.keep(list(zip(chosen.pages, links, strict=True))) if chosen.pages else {}
             batch = await self._reading.batch(chosen, links, tokens, places, kept)

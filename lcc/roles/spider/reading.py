@@ -122,6 +122,10 @@ class Reading:
         while len(self._read) > _READ_MAX:
             self._read.popitem(last=False)
 
+    def begin_again(self) -> None:
+        """The cache was put back: pages that were committed may come again under lower numbers."""
+        self._read.clear()
+
     def without_read(self, chosen: Chosen, links: Sequence[PageLinks]) -> tuple[Chosen, Sequence[PageLinks]]:
         """Those of them that were not committed since they were chosen: a page may come with the changes, and on its
         own, at the same time."""

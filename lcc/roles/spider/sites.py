@@ -1,11 +1,12 @@
-"""What robots.txt of hosts allow, as the scheduler knows it: asked of ``lcc-cu``, and kept for a while.
+"""What robots.txt of hosts allow, as the scheduler knows it, and whose URLs there are: asked of ``lcc-cu``, and kept
+for a while.
 
 Links are hints, so robots.txt binds them: nothing of a host is told before its rules are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -48,6 +49,23 @@ class Sites:
             ):
                 self._keep(root, robots)
 
+    def forget(self, root: str) -> None:
+        """Ask anew: a provider of this host is another one by now."""
+        known = self._known.pop(root, None)
+        if known is not None:
+            self._chars -= _size(known[0])
+
+    def forget_all(self) -> None:
+        """Ask anew about all hosts."""
+        self._known.clear()
+        self._chars = 0
+
+    def providers(self, root: str) -> Sequence[tuple[str, int]] | None:
+        """Root and id of those that have one on a host, in the order in which they count; None: that is not known.
+        What has no robots.txt is not asked for."""
+        known = self._known.get(root)
+        return None if known is None else known[0].providers
+
     def said(self, root: str) -> SiteRobots:
         """What is known of a host; it may be nothing."""
         known = self._known.get(root)
@@ -70,7 +88,7 @@ class Sites:
         before = self._known.pop(root, None)
         if before is not None:
             self._chars -= _size(before[0])
-        if not robots.allow:
+        if not robots.allow and robots.providers:  # a host without a provider is not waited for
             return  # whoever wants to tell URLs of it asks again; there may be very many such hosts
         self._known[root] = robots, 0.0
         good = KEPT_SECONDS if self.may_tell(root) else self.patience(root)
@@ -86,4 +104,4 @@ def _has_robots(root: str) -> bool:
 
 
 def _size(robots: SiteRobots) -> int:
-    return len(robots.rules) + 500
+    return len(robots.rules) + sum(len(root) for root, _ in robots.providers) + 500

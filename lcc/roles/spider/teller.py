@@ -1,6 +1,7 @@
 """Tells the UNS of URLs: for each host a window of those that wait, in the order of its crawl.
 
-A host is told of once it has a provider (the UNS makes a watched one) and its robots.txt is known.  What its
+A host is told of once it has a provider (the UNS makes a watched one) and its robots.txt is known.  Where others have
+a part of the host, the URLs that lie in that are told as theirs.  What its
 robots.txt forbids is marked so instead.  URLs are marked as told before they are: after a crash some may never have
 been, which shows when the cache is asked what became of them.
 """
@@ -15,9 +16,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from lcc.domain.urls import owner_of
 from lcc.errors import code
 from lcc.interfaces import IFrontier
-from lcc.model.crawls import HostRef, ReadyHost, Telling, ToldUrl, UrlAnswer, Verdict
+from lcc.model.crawls import HostRef, Owners, ReadyHost, Telling, ToldUrl, UrlAnswer, Verdict
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
 from lcc.model.sources import Source
 from lcc.roles.notifier import NotifierLink, NotifierRefused
@@ -99,7 +101,7 @@ class Teller:
         """Hosts without a provider, or whose robots.txt is not known."""
         self._rests_until = 0.0
         self._removed: set[HostRef] = set()
-        """Hosts whose provider was removed."""
+        """Hosts whose provider is not what it was."""
 
     @property
     def has_room(self) -> bool:
@@ -142,12 +144,17 @@ class Teller:
     async def _tell(self, rules: CrawlRules, hosts: Sequence[ReadyHost]) -> None:
         pids = await self._pids(rules, hosts)
         await self._sites.ask([host.root for host in hosts if _ref(host) in pids])
-        ready = []
+        ready: dict[HostRef, Owners] = {}
         for host in hosts:
-            if _ref(host) in pids and self._sites.may_tell(host.root):
-                ready.append(_ref(host))
-            else:
-                self._waiting.add(host, self._clock.seconds() + self._patience(host.root))
+            ref = _ref(host)
+            # A crawl that completes a provider is of that one alone.
+            owners = None if rules.crawl.settings.pid else self._sites.providers(host.root)
+            if ref in pids and owners is not None and owner_of(host.root, owners) != pids[ref]:
+                self._ask_again(ref)
+            elif ref in pids and self._sites.may_tell(host.root):
+                ready[ref] = owners or ()
+                continue
+            self._waiting.add(host, self._clock.seconds() + self._patience(host.root))
         if ready:
             told = await self._frontier.tell(ready, int(self._now()))
             cached = await self._cached(told) if told else set()
@@ -173,6 +180,7 @@ class Teller:
             for host, answer in zip(asked, found, strict=True):
                 if isinstance(answer, int):
                     watched.append((_ref(host), answer))
+                    self._sites.forget(host.root)  # what was known may be of before
                 elif answer.code != _TRY_LATER:
                     _log.warn(
                         "Crawl {crawl}: the UNS makes no provider of {root}: {answer}",
@@ -186,6 +194,11 @@ class Teller:
                 self._counters.sites += len(watched)
                 pids.update(watched)
         return pids
+
+    def _ask_again(self, host: HostRef) -> None:
+        """The provider of this host is another one by now, or gone."""
+        self._removed.add(host)
+        self._sites.forget(host.root)
 
     async def _watch(self, roots: Sequence[str], rules: CrawlRules) -> list[int | NotifierRefused]:
         link, private = self.link, rules.crawl.settings.allow_private
@@ -230,7 +243,7 @@ class Teller:
         # Then the UNS is asked for its provider once more, unless the crawl is of that one alone.
         again = frozenset() if rules.crawl.settings.pid else _NOT_ITS_PROVIDER
         if any(fault in again for _, fault in refused):
-            self._removed.add(HostRef(told.crawl, told.root))
+            self._ask_again(HostRef(told.crawl, told.root))
         for each, fault in refused:
             verdict = Verdict.LOST if fault in again else Verdict.REFUSED
             self.answers.append(UrlAnswer(told.crawl, each.key, verdict, told.number, fault))

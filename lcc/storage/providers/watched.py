@@ -31,6 +31,8 @@ _OTHER_SCHEMES = {"http": "https", "https": "http"}
 _HOUR_SECONDS = 3600
 _INDEXED_CHARS = 255
 """So much of a root is in its index: longer ones are looked up by their beginning."""
+ROOTS_MAX = 1000
+"""Of one host that are looked at."""
 _ROOTS_OF_HOST = 8
 """So many roots of each host are read, where those of many are looked for: few have more."""
 
@@ -165,22 +167,30 @@ def _of_host(root: str) -> tuple[str, str]:
     return f"{host}/", f"{host}{chr(ord('/') + 1)}"
 
 
-def sites_with_providers(txn: Txn, sites: Collection[str], pids: Collection[int] | None) -> set[str]:
-    """Those of these hosts where a provider has a root.
+def roots_of_sites(
+    txn: Txn, sites: Collection[str], pids: Collection[int] | None
+) -> dict[str, tuple[tuple[str, int], ...]]:
+    """What providers have on each of these hosts, in the order in which it counts: root and provider, so many at
+    most; hosts where none has anything are left out.
 
     :param sites: ``scheme://host[:port]/``, normal.
     :param pids: only of these providers; None: of any.
     """
     within = "" if pids is None else f" AND r.pid IN ({','.join(map(str, sorted(pids))) or 'NULL'})"
-    sql = (
-        "SELECT r.root FROM proots r JOIN pidb p ON p.pid = r.pid"
-        f" WHERE r.root >= ? AND r.root < ? AND p.removed = 0{within} ORDER BY r.root LIMIT 1"
-    )
+    there_are = f"r.root >= ? AND r.root < ? AND p.removed = 0{within}"
+    sql = f"{_SELECT_OWNERS} WHERE {there_are} ORDER BY r.root LIMIT {ROOTS_MAX}"
     # An http root admits https, too.
-    plain = {site: "http" + site[5:] if site.startswith("https://") else site for site in sites}
-    hosts = {*plain, *plain.values()}
-    found = {f"{_host(root)}/" for (root,) in txn.query_each(sql, [_of_host(site) for site in sorted(hosts)])}
-    return {site for site in sites if site in found or plain[site] in found}
+    spelled = {site: _spellings(site) for site in sites}
+    hosts = sorted({spelling for each in spelled.values() for spelling in each})
+    there: defaultdict[str, list[_Owner]] = defaultdict(list)
+    for owner in map(_owner, txn.query_each(sql, [_of_host(site) for site in hosts])):
+        there[f"{_host(owner[0])}/"].append(owner)
+    found: dict[str, tuple[tuple[str, int], ...]] = {}
+    for site, spellings in spelled.items():
+        owners = sorted({owner for spelling in spellings for owner in there[spelling]}, key=_rank)
+        if owners:
+            found[site] = tuple((root, pid) for root, _, pid in owners)
+    return found
 
 
 def watched_provider(root: str, settings: WatchedConfig) -> Provider:

@@ -27,6 +27,7 @@ from lcc.model.crawls import (
     FrontierBatch,
     HostRef,
     KnownUrl,
+    Owners,
     ReadUrl,
     ReadyHost,
     SpiderClaim,
@@ -55,6 +56,7 @@ from lcc.storage.spider.telling import (
     tell,
     told_hosts,
     told_urls,
+    void_changes,
     watched,
 )
 from lcc.storage.spider.write import HOUR_SECONDS, FrontierWrite
@@ -163,6 +165,10 @@ class FrontierStore:
         """As :meth:`lcc.interfaces.IFrontier.read_urls`."""
         return self._database.interact(read_urls, crawl, after, limit)
 
+    def void_changes(self, crawl: int, keys: Collection[bytes], now: int) -> Deferred[None]:
+        """As :meth:`lcc.interfaces.IFrontier.void_changes`."""
+        return self._write(now, void_changes, crawl, list(keys))
+
     def trap_counts(self, traps: Collection[Trap]) -> Deferred[dict[Trap, int]]:
         """As :meth:`lcc.interfaces.IFrontier.trap_counts`."""
         places: dict[tuple[int, bytes, bytes], Trap] = {}
@@ -208,9 +214,9 @@ class FrontierStore:
         """As :meth:`lcc.interfaces.IFrontier.fail_host`."""
         return self._write(now, fail_host, host, code)
 
-    def tell(self, hosts: Sequence[HostRef], now: int) -> Deferred[list[Telling]]:
+    def tell(self, hosts: Mapping[HostRef, Owners], now: int) -> Deferred[list[Telling]]:
         """As :meth:`lcc.interfaces.IFrontier.tell`."""
-        return self._write(now, tell, list(hosts))
+        return self._write(now, tell, dict(hosts))
 
     def told_hosts(self, crawl: int, buckets: Collection[int], now: int, limit: int) -> Deferred[list[ReadyHost]]:
         """As :meth:`lcc.interfaces.IFrontier.told_hosts`."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from lcc.interfaces import IFrontierRules
 from lcc.model.crawls import (
     BUCKETS,
     NEVER,
+    VOID_CHANGE,
     Crawl,
     CrawlState,
     HostRef,
     HostRow,
+    Owners,
     ReadUrl,
     ReadyHost,
     Telling,
@@ -111,12 +114,22 @@ def _next_sql(txn: Txn) -> str:
 def read_urls(txn: Txn, crawl: int, after: bytes, limit: int) -> list[ReadUrl]:
     """As :meth:`lcc.interfaces.IFrontier.read_urls`."""
     sql = (
-        "SELECT u.urlkey, h.bucket, h.pid, h.root, u.path FROM spurl u"
+        "SELECT u.urlkey, h.bucket, h.pid, h.root, u.path, u.state, u.change_number, u.md5 FROM spurl u"
         " JOIN sphost h ON h.crawl = u.crawl AND h.hostkey = u.hostkey"
-        " WHERE u.crawl = ? AND u.urlkey > ? AND u.state = ? ORDER BY u.urlkey LIMIT ?"
+        " WHERE u.crawl = ? AND u.urlkey > ? AND u.change_number > 0 ORDER BY u.urlkey LIMIT ?"
     )
-    rows = txn.query(sql, [crawl, after, UrlState.CACHED.value, limit])
-    return [ReadUrl(bytes(key), bucket, pid, root + path) for key, bucket, pid, root, path in rows]
+    return [
+        ReadUrl(bytes(key), bucket, pid, root + path, UrlState(state), change, md5.hex())
+        for key, bucket, pid, root, path, state, change, md5 in txn.query(sql, [crawl, after, limit])
+    ]
+
+
+def void_changes(write: FrontierWrite, crawl: int, keys: Sequence[bytes]) -> None:
+    """As :meth:`lcc.interfaces.IFrontier.void_changes`."""
+    if write.done:
+        return
+    sql = "UPDATE spurl SET change_number = ? WHERE crawl = ? AND change_number > 0 AND urlkey IN ({in})"
+    write.txn.execute_in(sql, sorted(keys), [VOID_CHANGE, crawl])
 
 
 # Telling.
@@ -157,21 +170,21 @@ def fail_host(write: FrontierWrite, ref: HostRef, code: int) -> None:
         host.code = code
 
 
-def tell(write: FrontierWrite, refs: Sequence[HostRef]) -> list[Telling]:
+def tell(write: FrontierWrite, refs: Mapping[HostRef, Owners]) -> list[Telling]:
     """As :meth:`lcc.interfaces.IFrontier.tell`."""
     if write.done:
         return []
     own = write.buckets()
     told = []
-    for host, _ in _hosts(write, [(ref, None) for ref in dict.fromkeys(refs)]):
+    for host, owners in _hosts(write, list(refs.items())):
         crawl = write.crawls.get(host.crawl)
         ready = crawl is not None and crawl.state is CrawlState.ACTIVE and not host.excluded
         if ready and host.bucket in own and host.parked_time <= write.now:
-            told += _tell(write, host)
+            told += _tell(write, host, owners)
     return told
 
 
-def _tell(write: FrontierWrite, host: HostRow) -> list[Telling]:
+def _tell(write: FrontierWrite, host: HostRow, owners: Owners) -> list[Telling]:
     now, room = write.now, max(0, write.rules.window - host.told)
     waiting = _next(write, host, [UrlState.WAITING], NEVER, room)
     if len(waiting) < min(host.waiting, room):
@@ -183,21 +196,26 @@ def _tell(write: FrontierWrite, host: HostRow) -> list[Telling]:
     urls = [*waiting[:first], *due[:again]]
     # It is tried again: what failed so far counts no longer as one that is parked.
     host.parked_time = 0
+    by_provider: defaultdict[int, list[_Next]] = defaultdict(list)
     for url in urls:
         write.moved(host, url.state, UrlState.TOLD, url.change == 0)
-    if urls:
-        write.sets += 1
-    sql = "UPDATE spurl SET state = ?, urlrank = ?, told_set = ? WHERE crawl = ? AND urlkey IN ({in})"
-    values = [UrlState.TOLD.value, now, write.sets, host.crawl]
-    write.txn.execute_in(sql, sorted(url.key for url in urls), values)
+        by_provider[write.rules.owner_of(host.root + url.path, owners) or host.pid].append(url)
+    told = [_set_of(write, host, pid, some) for pid, some in by_provider.items()]
     if due:
         host.due_time = first_due(write, host)
-    if not urls:
-        return []
+    return told
+
+
+def _set_of(write: FrontierWrite, host: HostRow, pid: int, urls: Sequence[_Next]) -> Telling:
+    """These URLs are told."""
+    write.sets += 1
+    sql = "UPDATE spurl SET state = ?, urlrank = ?, told_set = ? WHERE crawl = ? AND urlkey IN ({in})"
+    values = [UrlState.TOLD.value, write.now, write.sets, host.crawl]
+    write.txn.execute_in(sql, sorted(url.key for url in urls), values)
     # Nothing is looked at again that the cache has no longer: that is fetched as what is new.
     there = (UrlState.CACHED, UrlState.FAILED)
-    told = tuple(ToldUrl(url.key, url.path, url.change > 0 and url.state in there, write.sets, now) for url in urls)
-    return [Telling(write.sets, host.crawl, host.root, host.pid, told)]
+    told = [ToldUrl(url.key, url.path, url.change > 0 and url.state in there, write.sets, write.now) for url in urls]
+    return Telling(write.sets, host.crawl, host.root, pid, tuple(told))
 
 
 def _next(write: FrontierWrite, host: HostRow, states: Iterable[UrlState], upto: int, limit: int) -> list[_Next]:

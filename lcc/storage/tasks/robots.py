@@ -150,7 +150,7 @@ def read_robots(txn: Txn, origins: Sequence[str]) -> dict[str, SiteRobots]:
     :param origins: as :func:`lcc.storage.tasks.outbox.root_of` gives them.
     """
     sql = "SELECT origin, allow, rules, checked_time, delay_seconds FROM robots WHERE origin IN ({in})"
-    rows = [SiteRobots._make(row) for row in txn.query_in(sql, origins)]
+    rows = [SiteRobots(*row) for row in txn.query_in(sql, origins)]
     return {row.origin: row if row.checked_time else SiteRobots(row.origin) for row in rows}
 
 

@@ -22,7 +22,7 @@ from lcc.domain.spider.rules import FrontierRules
 from lcc.domain.urls import normalise_root, site_of
 from lcc.errors import code
 from lcc.model.cache import CachedUrl
-from lcc.model.crawls import BUCKETS, Crawl, CrawlSettings, CrawlStatus, StoreWork, bucket_of
+from lcc.model.crawls import BUCKETS, Crawl, CrawlSettings, CrawlStatus, ReadUrl, StoreWork, bucket_of
 from lcc.model.links import ExtractionLimits, Page, PageLinks, StoreSettings
 from lcc.model.notifiers import NoticeOutcome, RefusedElement, SourcedSet
 from lcc.model.states import AnsweredUrl, AskedUrl, SiteRobots
@@ -38,6 +38,7 @@ from lcc.storage.spider.store import FrontierStore
 from lcc.storage.spider.views import crawl_status
 from lcc.testing.inline_database import InlineDatabase
 from lcc.testing.inline_extraction import InlineWorker
+from tests.support.databases import result_of
 
 NOW = 1_700_000_000
 
@@ -84,7 +85,7 @@ class Lcc:
     :ivar watches: roots that were asked for, and whether they may be private.
     :ivar mimetypes: URL -> the type of its content, unless that is HTML.
     :ivar set_numbers: of the sets of the spider that was started last: its epoch is a new one.
-    :ivar silent: ``lcc-cu`` cannot be asked.
+    :ivar silent: ``lcc-cu`` cannot be asked; ``unknown_robots``: no robots.txt was read yet.
     :ivar unreadable: URLs whose content cannot be read now.
     """
 
@@ -96,7 +97,7 @@ class Lcc:
         self.errors: dict[str, int] = {}
         self.redirects: dict[str, str] = {}
         self.mimetypes: dict[str, str] = {}
-        self.silent = False
+        self.silent = self.unknown_robots = False
         self.unreadable: set[str] = set()
         self.told: list[SourcedSet] = []
         self.set_numbers: set[int] = set()
@@ -165,8 +166,12 @@ class Lcc:
                 self.put(pid, url, content, self.mimetypes.get(url, "text/html"))
         return done
 
-    def put_back(self, urls: Collection[str]) -> None:
-        """The cache is put back from a backup: it has these pages, and no others; sets on their way are lost."""
+    def put_back(self, urls: Collection[str], last_change: int | None = None) -> None:
+        """The cache is put back from a backup: it has these pages, and no others; sets on their way are lost.
+
+        :param last_change: the number behind which those of changes begin again; None: they go on.
+        """
+        self._change = self._change if last_change is None else last_change
         self.timeline += "again"
         self._rows = {key: row for key, row in self._rows.items() if row.page.row.curl in urls}
         self._queue.clear()
@@ -177,6 +182,15 @@ class Lcc:
     def cached(self) -> set[str]:
         """URLs."""
         return {row.page.row.curl for row in self._rows.values() if row.page.row.state == "cached"}
+
+    @property
+    def changes(self) -> list[int]:
+        """Of the pages that are cached."""
+        return sorted(row.change for row in self._rows.values() if row.page.row.state == "cached")
+
+    def page(self, pid: int, url: str) -> Page:
+        """That is cached."""
+        return self._rows[url_key(pid, url, "")].page
 
     # The client of lcc-cu.
 
@@ -230,10 +244,19 @@ class Lcc:
 
     async def robots(self, origins: Sequence[str]) -> list[SiteRobots]:
         self._answer()
+        if self.unknown_robots:
+            return [SiteRobots(each, providers=self._providers(each)) for each in origins]
         return [
-            SiteRobots(each, "rules" if each in self.robots_of else "all", self.robots_of.get(each, ""), NOW)
+            SiteRobots(
+                *(each, "rules" if each in self.robots_of else "all", self.robots_of.get(each, ""), NOW),
+                providers=self._providers(each),
+            )
             for each in origins
         ]
+
+    def _providers(self, site: str) -> tuple[tuple[str, int], ...]:
+        roots = sorted(self.providers, key=len, reverse=True)
+        return tuple((root, self.providers[root]) for root in roots if root.startswith(site))
 
     def _state(self, asked: AskedUrl) -> AnsweredUrl:
         key = url_key(asked.pid, asked.curl, "")
@@ -391,6 +414,12 @@ class SpiderWorld:
             self.clock.advance(step)
             self.clock.pump([0] * 10)
             self.lcc.fetch()
+
+    @property
+    def read(self) -> list[ReadUrl]:
+        """What was read of all crawls, in the order of its changes."""
+        rows = result_of(self.spiders[-1].frontier.read_urls(1, b"", 1000))
+        return sorted(rows, key=lambda row: row.change)
 
     def settle(self, name: str, seconds: float = 600) -> None:
         """Until the crawl is done."""

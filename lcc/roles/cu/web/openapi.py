@@ -170,6 +170,15 @@ def _state_schemas() -> dict[str, Any]:
         "rules": texts,
         "checked_time": numbers,
         "delay_seconds": {"type": "number"},
+        "providers": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"root": text, "provider": number},
+                "required": ["root", "provider"],
+                "additionalProperties": False,
+            },
+        },
     }
     state = {name: types.get(name, texts) for name in STATE_ANSWER}
     end = {"$ref": "#/components/schemas/End"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -14,7 +14,7 @@ from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.site_robots import parse_origins, robots_answer
 from lcc.roles.cu.web.line_questions import Answers, LineQuestions, Question
 from lcc.storage.database.transactions import Txn
-from lcc.storage.providers.watched import sites_with_providers
+from lcc.storage.providers.watched import roots_of_sites
 from lcc.storage.tasks.robots import read_robots
 from lcc.transport.http_server import BodyRequest
 
@@ -48,18 +48,27 @@ class Robots(LineQuestions):
 
     async def _answers(self, access: Access, questions: Sequence[Question]) -> bytes:
         origins = parse_origins(questions)
-        sites = await self.database.interact(sites_with_providers, sorted(set(origins)), access.providers)
-        visible = sites if access.providers is not None else set(origins)
+        roots = await self.database.interact(roots_of_sites, sorted(set(origins)), access.providers)
+        visible = set(origins if access.providers is None else roots)
         asked = [question["origin"] for question in questions]
-        lines, unknown = await self._tasks.interact(_read, asked, origins, visible)
-        wanted = sorted(sites.intersection(unknown))
+        lines, unknown = await self._tasks.interact(_read, asked, origins, visible, roots)
+        wanted = sorted(unknown.intersection(roots))
         if wanted:
             await self._order(wanted)
         return lines
 
 
-def _read(txn: Txn, asked: Sequence[str], origins: Sequence[str], visible: set[str]) -> tuple[bytes, set[str]]:
+def _read(
+    txn: Txn,
+    asked: Sequence[str],
+    origins: Sequence[str],
+    visible: set[str],
+    roots: Mapping[str, Sequence[tuple[str, int]]],
+) -> tuple[bytes, set[str]]:
     """The lines of the answer, and the sites that nobody polls."""
     known = read_robots(txn, sorted(visible))
-    answers = [robots_answer(written, known.get(origin)) for written, origin in zip(asked, origins, strict=True)]
+    answers = [
+        robots_answer(written, known.get(origin), roots.get(origin, ()))
+        for written, origin in zip(asked, origins, strict=True)
+    ]
     return JsonLines().rows(answers) if answers else b"", visible - known.keys()
