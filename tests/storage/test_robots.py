@@ -126,7 +126,7 @@ def test_a_job_names_new_sites_without_end(tasks: Tasks, monkeypatch: pytest.Mon
     monkeypatch.setattr(robots, "NEW_SITES_MAX", 2)
     monkeypatch.setattr(robots, "UNREAD_SITES_MAX", 3)
     job = notify(tasks, hint("1", "a"), hint("1", "b"), hint("1", "c"), hint("2", "c"))
-    bounds = "there may be 2 of a job, and 3 that wait for their robots.txt"
+    bounds = "there may be 2 of a task a day, and 3 that wait for their robots.txt"
     assert logged_of(tasks, job) == [("warn", f"2 URLs of 1 new sites are left out: {bounds}")]
     # Sites that are known are no new ones.
     job = notify(tasks, hint("2", "a"), hint("2", "b"), hint("1", "d"), hint("1", "e"))
@@ -136,6 +136,24 @@ def test_a_job_names_new_sites_without_end(tasks: Tasks, monkeypatch: pytest.Mon
     notify(tasks, hint("1", "f"), hint("1", "g"))
     origins = [origin for (origin,) in tasks.database.query("SELECT origin FROM robots ORDER BY task")]
     assert origins == ["http://a/", "http://b/", "http://d/", "http://f/"]
+
+
+def test_a_feed_names_new_sites_at_each_poll(tasks: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its jobs together have a bound: else it would soon have made all watched providers that may be."""
+    monkeypatch.setattr(robots, "NEW_SITES_MAX", 3)
+    task = tasks.add(every=3600)
+
+    def poll(now: int, *hosts: str) -> list[str]:
+        [job] = tasks.start(*[each for each in tasks.make(now) if each.kind == "command"], now=now)
+        tasks.end(job, now=now, effects=Effects(notices=tuple(hint("1", host) for host in hosts)))
+        return [text.split(":")[0] for _, text in logged_of(tasks, job.id)]
+
+    assert task and poll(NOW, "a", "b") == []
+    assert poll(NOW + 7200, "c", "d", "e") == ["2 URLs of 2 new sites are left out"]
+    assert poll(NOW + 14_400, "a", "f") == ["1 URLs of 1 new sites are left out"]
+    assert poll(NOW + 86_400 + 3600, "g", "h", "i") == ["1 URLs of 1 new sites are left out"]
+    origins = {origin for (origin,) in tasks.database.query("SELECT origin FROM robots")}
+    assert origins == {f"http://{host}/" for host in "abcgh"}
 
 
 def test_sites_that_nobody_may_watch_are_forgotten_with_their_hints(tasks: Tasks) -> None:

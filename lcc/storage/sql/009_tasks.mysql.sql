@@ -174,5 +174,8 @@ CREATE TABLE IF NOT EXISTS robots (
     delay_seconds DOUBLE NOT NULL DEFAULT 0,    -- that it asks for between fetches (Crawl-delay, Request-rate)
     hours VARCHAR(255) NOT NULL DEFAULT '',    -- that it asks for (Visit-time, UTC), in slots; empty: any
     asked_said SMALLINT NOT NULL DEFAULT 0,    -- 1: its providers have both
-    PRIMARY KEY (origin)
+    named_by BIGINT NOT NULL DEFAULT 0,         -- task whose job has named the site first; 0: none
+    named_time BIGINT NOT NULL DEFAULT 0,       -- when that was
+    PRIMARY KEY (origin),
+    KEY robots_named (named_by, named_time)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

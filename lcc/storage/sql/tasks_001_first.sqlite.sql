@@ -171,5 +171,8 @@ CREATE TABLE robots (
     delay_seconds DOUBLE NOT NULL DEFAULT 0,    -- that it asks for between fetches (Crawl-delay, Request-rate)
     hours TEXT NOT NULL DEFAULT '',    -- that it asks for (Visit-time, UTC), in slots; empty: any
     asked_said INTEGER NOT NULL DEFAULT 0,    -- 1: its providers have both
+    named_by INTEGER NOT NULL DEFAULT 0,        -- task whose job has named the site first; 0: none
+    named_time INTEGER NOT NULL DEFAULT 0,      -- when that was
     PRIMARY KEY (origin)
 ) WITHOUT ROWID;
+CREATE INDEX robots_named ON robots (named_by, named_time);

@@ -5,8 +5,8 @@ known, what they allow goes into the outbox, the rest is left out, and so is wha
 could not be read (5xx, 429, no answer, an error of ours) forbids nothing for good: hints wait on, and it is asked for
 again soon.
 
-Whoever writes a feed may name as many hosts as it likes, whether they exist or not: new sites are bounded, for each
-job and all together.
+Whoever writes a feed may name as many hosts as it likes, whether they exist or not, and each that does becomes a
+watched provider, of which there may be only so many: new sites are bounded, for each task and all together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lcc.model.tasks import NOBODY, Asking, JobNotice, JobSpec, Task, When
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.new_tasks import draw_task_id, insert_task
 from lcc.storage.tasks.outbox import add_notices, root_of
-from lcc.storage.tasks.write import TaskWrite
+from lcc.storage.tasks.write import DAY_SECONDS, TaskWrite
 
 ROBOTS = "robots"
 RULES, NONE = "rules", "none"
@@ -33,13 +33,13 @@ UNREAD_SECONDS_MAX = 3600
 HELD_MAX = 10_000
 """Hints of one site that wait; further ones are left out."""
 NEW_SITES_MAX = 1000
-"""Sites of which a job gives the first hints."""
+"""Sites of which the jobs of a task give the first hints within a day."""
 UNREAD_SITES_MAX = 10_000
 """Sites whose hints wait for a robots.txt: while there are so many, no hints of further ones are taken."""
 _ORIGIN_CHARS_MAX = 255
 _HINTS = frozenset({"feed", "link"})
 _BOUND = frozenset({"update", "recheck"})
-_ROBOTS = ("origin", "rules", "allow", "fetched_time", "checked_time", "status", "task")
+_ROBOTS = ("origin", "rules", "allow", "fetched_time", "checked_time", "status", "task", "named_by", "named_time")
 _EPOCH = "queue_epoch"
 _HELD = ("number", "origin", "url", "source", "op", "mimetype", "job", "time")
 
@@ -77,15 +77,18 @@ def _ask_for_new(write: TaskWrite, rules: ITaskRules, hints: Mapping[str, list[J
         " (SELECT 1 FROM heldnotices WHERE heldnotices.origin = robots.origin) LIMIT ?) some"
     )
     unread = write.txn.value(sql, [NONE, UNREAD_SITES_MAX], 0)
-    room = min(NEW_SITES_MAX, UNREAD_SITES_MAX - unread)
+    task = write.txn.value("SELECT task FROM jobs WHERE id = ?", [job], 0)
+    sql = "SELECT COUNT(*) FROM robots WHERE named_by = ? AND named_time > ?"
+    named = write.txn.value(sql, [task, write.now - DAY_SECONDS], 0) if task else 0
+    room = max(0, min(NEW_SITES_MAX - named, UNREAD_SITES_MAX - unread))
     origins = list(hints)
     for origin in origins[:room]:
-        _ask_for(write, rules, origin)
+        _ask_for(write, rules, origin, task)
         _hold(write, origin, hints[origin], job)
     left = origins[room:]
     if left:
         count = sum(len(hints[origin]) for origin in left)
-        bounds = f"{NEW_SITES_MAX:,} of a job, and {UNREAD_SITES_MAX:,} that wait for their robots.txt"
+        bounds = f"{NEW_SITES_MAX:,} of a task a day, and {UNREAD_SITES_MAX:,} that wait for their robots.txt"
         write.tell(job, "warn", f"{count} URLs of {len(left)} new sites are left out: there may be {bounds}")
 
 
@@ -207,11 +210,14 @@ def note_epoch(write: TaskWrite, epoch: str) -> bool:
     return True
 
 
-def _ask_for(write: TaskWrite, rules: ITaskRules, origin: str) -> None:
+def _ask_for(write: TaskWrite, rules: ITaskRules, origin: str, named_by: int = 0) -> None:
+    """
+    :param named_by: the task whose job has named it first; 0: none.
+    """
     number = draw_task_id(write.txn)
     task = Task(number, JobSpec(ROBOTS, args=(f"{origin}robots.txt",)), When(every_seconds=FIRST_SECONDS))
     insert_task(write, rules, task)
-    write.txn.insert("robots", _ROBOTS, [(origin, "", NONE, 0, 0, 0, number)])
+    write.txn.insert("robots", _ROBOTS, [(origin, "", NONE, 0, 0, 0, number, named_by, write.now)])
 
 
 def _hold(write: TaskWrite, origin: str, notices: list[JobNotice], job: int) -> int:
