@@ -39,7 +39,7 @@ def main() -> None:
     for name in names[part::parts]:
         try:
             module = importlib.import_module(name)
-            page = pydoc.html.page(f"Python: {name}", pydoc.html.document(module, name))
+            page = pydoc.html.page(name, pydoc.html.document(module, name))
         except (Exception, SystemExit):
             continue  # not for this platform
         # A folder for each package, as sites have them.

@@ -17,8 +17,9 @@ from lcc.commands.errors import Failed
 from lcc.commands.progress import progress
 from lcc.export.contents import Contents, Document
 from lcc.export.pages import Page
-from lcc.export.run import CACHED, HELD_OVER_SECONDS, Asked, OtherSelection, Outcome
+from lcc.export.run import HELD_OVER_SECONDS, Asked, OtherSelection, Outcome
 from lcc.export.source import NoLongerKnown
+from lcc.model.states import CACHED
 
 BATCH_PAGES = 5000
 """Between two commits."""
@@ -67,6 +68,23 @@ class Fields:
             page.fetched_time,
             words.fault,
         )
+
+    @property
+    def terms(self) -> tuple[tuple[str, str], ...]:
+        """Name and value of what is found as a whole only; none is empty."""
+        found = {name: getattr(self, name) for name in ("key", "url", "curl", "mimetype", "subtype")}
+        return tuple((name, text) for name, text in found.items() if text)
+
+    @property
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """Name and value of what is found by its words; none is empty."""
+        return tuple((name, text) for name, text in (("title", self.title), ("text", self.text)) if text)
+
+    @property
+    def numbers(self) -> tuple[tuple[str, int], ...]:
+        """Name and value of what is known of these numbers."""
+        found = (("modified", self.modified), ("fetched", self.fetched), ("size", self.size_bytes))
+        return tuple((name, number) for name, number in found if number is not None)
 
 
 class Index(Protocol):

@@ -19,10 +19,10 @@ from lcc.export.contents import Contents
 from lcc.export.pages import Page
 from lcc.export.source import NoLongerKnown
 from lcc.export.state import MTIME_MAX, State
+from lcc.model.states import CACHED
 
 CHANGES, FULL = "changes", "full"
 """What a consumer is told in the environment variable ``LCC_EXPORT``."""
-CACHED = "cached"
 HELD_OVER_SECONDS = 10
 """After so long, pages whose content could not be had are tried again."""
 

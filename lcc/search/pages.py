@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from lcc.domain.elements import NOT_BROWSABLE
 from lcc.domain.sites import host_of
 from lcc.model.links import Page, PageLinks
+from lcc.model.states import CACHED
 from lcc.search.texts import TYPES
 from lcc.search.values import IndexChange, IndexedPage, RemovedPage
 from lcc.storage.database.key_ranges import is_untyped
-
-CACHED = "cached"
-_NOT_BROWSABLE = "-"
 
 
 def is_read(page: Page) -> bool:
@@ -30,7 +29,7 @@ def index_change(page: Page, text: PageLinks | None) -> IndexChange | None:
         # Of a page whose type nobody has told it may have been another one before.
         return RemovedPage(key) if is_untyped(row.key) else None
     fault = text.faults[0] if text is not None and text.faults and not text.text else ""
-    browsable = row.burl != _NOT_BROWSABLE
+    browsable = row.burl != NOT_BROWSABLE
     return IndexedPage(
         key=key,
         change=row.change,

@@ -15,7 +15,7 @@ from tests.support.chromium import Chromium
 SHAPES = {
     "search-light": (1280, 900, False, False),
     "search-dark": (1280, 900, True, False),
-    "search-phone": (390, 1500, False, True),
+    "search-phone": (360, 800, True, True),
 }
 """Name -> width, height, dark, phone."""
 

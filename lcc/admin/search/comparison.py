@@ -7,11 +7,13 @@ it goes; what differs is nothing, if its row has changed behind that.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lcc.config import Config
 from lcc.model import CachedUrl
+from lcc.model.states import CACHED
 from lcc.roles.access import check_access
 from lcc.roles.cu.tokens import TokenError, parse_token
 from lcc.search.interfaces import INDEX
@@ -23,8 +25,6 @@ INDEX_FAULTS = (UNINDEXED, OUTDATED, SURPLUS, DAMAGED)
 """A page of the cache that the index does not have, or not as it is; one that the cache does not have; the index
 cannot be read."""
 _PREFIX_DIGITS = 2
-_DIGITS = "0123456789abcdef"
-_CACHED = "cached"
 
 
 class IndexFault(NamedTuple):
@@ -65,7 +65,7 @@ def compare_index(config: Config, folder: Path, database: BlockingDatabase) -> I
         return
     rows = _readable(database, Selection(searched_providers(config, database)))
     row = next(rows, None)
-    for prefix in _prefixes(_PREFIX_DIGITS):
+    for prefix in map("".join, product("0123456789abcdef", repeat=_PREFIX_DIGITS)):
         for key, change in index.versions(prefix):
             while row is not None and row.key.hex() < key:
                 yield from _differs(database, row.key, None, upto)
@@ -79,15 +79,6 @@ def compare_index(config: Config, folder: Path, database: BlockingDatabase) -> I
     while row is not None:
         yield from _differs(database, row.key, None, upto)
         row = next(rows, None)
-
-
-def _prefixes(digits: int) -> Iterator[str]:
-    if not digits:
-        yield ""
-        return
-    for prefix in _prefixes(digits - 1):
-        for digit in _DIGITS:
-            yield prefix + digit
 
 
 def searched_providers(config: Config, database: BlockingDatabase) -> frozenset[int] | None:
@@ -125,7 +116,7 @@ def _differs(database: BlockingDatabase, key: bytes, change: int | None, upto: i
         return
     if row.change > upto or row.change == change:
         return
-    if row.state != _CACHED or row.mimetype not in TYPES:
+    if row.state != CACHED or row.mimetype not in TYPES:
         if change is not None:
             yield IndexFault(SURPLUS, key.hex(), row.pid, row.curl)
         return

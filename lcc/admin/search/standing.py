@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from lcc.admin.search.comparison import index_folder, searched_providers
 from lcc.config import Config
-from lcc.insight.records import CACHED
+from lcc.model.states import CACHED
 from lcc.roles.cu.tokens import TokenError, parse_token
 from lcc.storage.database.database import BlockingDatabase
 

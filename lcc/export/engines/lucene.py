@@ -84,27 +84,13 @@ class Lucene:
     def put(self, fields: Fields) -> None:
         document, made = self._document(), self._fields
         with self._said():
-            for name, text in (
-                ("key", fields.key),
-                ("url", fields.url),
-                ("curl", fields.curl),
-                ("provider", str(fields.provider)),
-                ("mimetype", fields.mimetype),
-                ("subtype", fields.subtype),
-            ):
-                if text:
-                    document.add(made.term(name, text))
-            for name, text in (("title", fields.title), ("text", fields.text)):
-                if text:
-                    document.add(made.text(name, text))
-            for name, number in (
-                ("modified", fields.modified),
-                ("fetched", fields.fetched),
-                ("size", fields.size_bytes),
-            ):
-                if number is not None:
-                    for field in made.number(name, number):
-                        document.add(field)
+            for name, text in (*fields.terms, ("provider", str(fields.provider))):
+                document.add(made.term(name, text))
+            for name, text in fields.texts:
+                document.add(made.text(name, text))
+            for name, number in fields.numbers:
+                for field in made.number(name, number):
+                    document.add(field)
             self._writer.updateDocument(self._term("key", fields.key), document)
 
     def remove(self, key: str) -> None:

@@ -59,24 +59,10 @@ class Tantivy:
 
     def put(self, fields: Fields) -> None:
         document = self._document()
-        for name, text in (
-            ("key", fields.key),
-            ("url", fields.url),
-            ("curl", fields.curl),
-            ("mimetype", fields.mimetype),
-            ("subtype", fields.subtype),
-            ("title", fields.title),
-            ("text", fields.text),
-        ):
-            if text:
-                document.add_text(name, text.encode("utf-8", "replace").decode())
-        for name, number in (
-            ("provider", fields.provider),
-            ("modified", fields.modified),
-            ("fetched", fields.fetched),
-            ("size", fields.size_bytes),
-        ):
-            if number is not None and -_I64 <= number < _I64:
+        for name, text in (*fields.terms, *fields.texts):
+            document.add_text(name, text.encode("utf-8", "replace").decode())
+        for name, number in (*fields.numbers, ("provider", fields.provider)):
+            if -_I64 <= number < _I64:
                 document.add_integer(name, number)
         with self._said():
             self._writer.delete_documents_by_term("key", fields.key)

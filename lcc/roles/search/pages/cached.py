@@ -15,6 +15,7 @@ from twisted.internet.interfaces import IConsumer, IReactorTime
 from zope.interface import implementer
 
 from lcc.client.blocking import Gone
+from lcc.model.states import CACHED
 from lcc.roles.front import printable
 from lcc.roles.search.index import NotOpen
 from lcc.roles.search.pages.base import Front, SearchFrontPage, shown_address
@@ -41,7 +42,6 @@ _ELEMENT = re.compile(
 """In ASCII and what contains it, and in UTF-16."""
 _ELEMENT_BYTES = 24
 """At most."""
-_CACHED = "cached"
 TEXT_CHARS_MAX = 100_000
 """Of a text without its page."""
 NOT_FOUND = "There is no copy of this page, or it is in the cache no longer."
@@ -65,7 +65,7 @@ class _OfKey(SearchFrontPage):
         rows = await self.front.client.urls(key=path[0].decode())
         async for row in rows:
             found = row
-        if found is None or found["state"] != _CACHED or not reader.access.sees(found["pid"]):
+        if found is None or found["state"] != CACHED or not reader.access.sees(found["pid"]):
             raise HttpError(404, NOT_FOUND)
         return found
 
