@@ -25,6 +25,7 @@ from typing import Any
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.task import deferLater
 
@@ -352,8 +353,8 @@ class Watcher:
         conversation = Conversation(self._reactor, orders.pid, orders.password, "", lambda gone: self._touched())
         try:
             await endpoint.connect(conversation.factory())
-        except CancelledError:
-            raise
+        except (CancelledError, ConnectingCancelledError):
+            raise CancelledError from None
         except Exception as error:
             raise OSError(f"{orders.uns} is unreachable: {error}") from None
         late = self._reactor.callLater(orders.timeout_seconds, conversation.drop)

@@ -28,7 +28,7 @@ def gone(mark: str) -> None:
 async def test_it_hangs(make: Make) -> None:
     rig = make('kinds = ["slow seconds=1 grace_seconds=1"]')
     await rig.start()
-    done = await rig.run(rig.shell("echo begun; sleep 3001"), kind="slow")
+    done = await rig.run(rig.shell("echo begun; exec sleep 3001"), kind="slow")
     assert (done.state, done.signal, done.exit_code) == (JobState.TEMPORARY, 15, None)
     assert done.message == "Timed out after 1 seconds; begun"
     gone(sleeping(3001))

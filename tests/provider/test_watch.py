@@ -15,7 +15,9 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.endpoints import TCP4ClientEndpoint
 from twisted.internet.inotify import IN_Q_OVERFLOW
+from twisted.internet.testing import MemoryReactorClock
 from twisted.internet.threads import deferToThread
 
 from lcc.client.conversation import Conversation
@@ -280,6 +282,16 @@ async def test_an_answer_that_was_lost(site: Site) -> None:
     await until(lambda: len(site.script.sets) > sets)  # nobody knows whether it was taken: told again
     assert site.known == {"a.html"}
     await until(lambda: {entry.curl for entry in site.state.entries()} == {"a.html"})
+
+
+@in_site
+async def test_it_can_be_ended_while_it_connects(site: Site) -> None:
+    await site.start()
+    endpoint = TCP4ClientEndpoint(MemoryReactorClock(), "127.0.0.1", 1)
+    connecting = Deferred.fromCoroutine(site.watcher._connect(endpoint))
+    connecting.cancel()
+    with pytest.raises(CancelledError):
+        await connecting
 
 
 @in_site

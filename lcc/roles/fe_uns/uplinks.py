@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from twisted.internet.defer import CancelledError
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
@@ -44,8 +45,8 @@ class Uplinks:
         for text in self._in_order(sub):
             try:
                 end: SpliceEnd = await self._known(text).connect(self._factory)  # type: ignore[assignment]  # its own
-            except CancelledError:
-                raise
+            except (CancelledError, ConnectingCancelledError):
+                raise CancelledError from None
             except Exception as error:  # the endpoint has logged it
                 self._avoided_until[text] = self._clock.seconds() + AVOIDED_SECONDS
                 reasons.append(f"{text}: {error}")
