@@ -6,6 +6,7 @@ allows nothing for now: its hints wait (:mod:`lcc.storage.tasks.robots`).
 
 from __future__ import annotations
 
+import re
 from datetime import time
 from functools import lru_cache
 from math import inf
@@ -21,6 +22,8 @@ AGENT = "LCC"
 WILDCARDS_MAX = 2_000
 """With more ``*`` a robots.txt allows nothing.  Each is searched for in each URL while the scheduler writes
 nothing else: 30,000 would take 0.3 seconds for one of 4 kB."""
+_NAMES_ROBOT = re.compile(r"(\s*user[- ]?agent(?:\s*:\s*|\s+))(\*(?=\s|#|$)|[a-z_-]*)", re.IGNORECASE).match
+_ANOTHER = "another"
 _TOO_MANY = 429
 _HOUR_SECONDS = 3600
 _LAST_MINUTE = time(23, 59)
@@ -93,4 +96,13 @@ def _parsed(rules: str) -> Protego:
     # Late: most schedulers read none for long.
     from protego import Protego
 
-    return Protego.parse(rules)
+    return Protego.parse("\n".join(map(_with_token, rules.splitlines())))
+
+
+def _with_token(line: str) -> str:
+    """Of a line that names a robot only its product token: protego takes ``LC`` for this robot, too, and ``LCC/1.0``
+    for another one."""
+    named = _NAMES_ROBOT(line)
+    if named is None or named[2] == "*":
+        return line
+    return named[1] + (AGENT if named[2].lower() == AGENT.lower() else _ANOTHER)

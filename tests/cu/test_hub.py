@@ -15,9 +15,11 @@ from lcc.config import CuConfig
 from lcc.domain.websub import WebSubRefused, signature_fault
 from lcc.fetchers.guarded_client import NoAnswer, Reply
 from lcc.roles.access import EVERYTHING, Access
+from lcc.roles.cu.hub import engine
 from lcc.roles.cu.hub.engine import ASKS_AT_ONCE, PARTY_ASKS_AT_ONCE, Hub
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.storage.database.migrations import HUB, MAIN
+from lcc.storage.hub import subscribers
 from lcc.storage.hub.subscribers import HubStore, list_subscribers
 from lcc.storage.providers.content_users import remove_content_user
 from tests.support.cache import Cache, add_user
@@ -394,6 +396,18 @@ def test_the_end_of_a_lease(world: World) -> None:
     world.clock.advance(61)
     world.pass_time(130)
     assert world.rows == []
+
+
+def test_subscribers_are_forgotten_as_fast_as_they_come(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (engine, subscribers):
+        monkeypatch.setattr(module, "PURGED_AT_ONCE", 2)
+    for number in range(7):
+        world.request(callback=f"http://u{number}.example.net/", lease_seconds="60")
+    world.pass_time(1)
+    assert len(world.rows) == 7
+    world.clock.advance(61)
+    world.pass_time(61)
+    assert world.rows == [], "not two in a minute"
 
 
 def test_going_on_by_a_token(world: World) -> None:

@@ -29,6 +29,26 @@ def test_rules_for_this_robot_go_before_those_for_all() -> None:
     assert is_allowed("", RULES, "http://a/")
 
 
+@pytest.mark.parametrize(
+    ("named", "is_this"),
+    [
+        *[(name, True) for name in ("LCC", "lcc", "LCC/1.0", "Lcc  # the cache", "LCC (+http://lcc/)")],
+        *[
+            (name, False)
+            for name in ("LC", "L", "LCC-images", "lcc_x", "other LCC", "", "Mozilla (LCC)", "*LCC", "LC*")
+        ],
+    ],
+)
+def test_whom_rules_are_for(named: str, is_this: bool) -> None:
+    """Its product token is that of this robot (RFC 9309), not what begins like it."""
+    for field in ("User-agent: ", "user-agent:", "User agent ", " USERAGENT :"):
+        text = f"{field}{named}\nDisallow: /\nCrawl-delay: 30\n\nUser-agent: *\nCrawl-delay: 2\n"
+        assert is_allowed(text, RULES, "http://a/x") != is_this
+        assert crawl_delay_seconds(text) == (30 if is_this else 2)
+        assert not is_allowed(f"User-agent: x\n{field}{named}\nUser-agent: * # all\nDisallow: /", RULES, "http://a/")
+    assert not is_allowed(f"User-agent: {named}\r\nUser-agent: LCC\r\nDisallow: /\r\n", RULES, "http://a/")
+
+
 def test_rules_that_take_too_long_allow_nothing() -> None:
     """Of a site that means ill: what it costs would be paid by all."""
     text = "User-agent: *\n" + "".join(f"Disallow: /*{number}\n" for number in range(WILDCARDS_MAX - 1))

@@ -26,12 +26,14 @@ class World:
 
     def __init__(self) -> None:
         self.reads: list[tuple[bool, list[str], Deferred[list[Job]]]] = []
+        self.limits: list[int] = []
         self.done: dict[str, list[Deferred[None]]] = {}
         self.lost: list[str] = []
         lost = lambda failure: self.lost.append(str(failure.value))  # noqa: E731
         self.places = Places("try", 8, self.due, self.work, lambda job: job.share, 2, lost)
 
     def due(self, failing: bool, without: list[str], limit: int) -> Deferred[list[Job]]:
+        self.limits.append(limit)
         self.reads.append((failing, without, Deferred()))
         return self.reads[-1][2]
 
@@ -70,6 +72,9 @@ def test_what_has_failed_has_places_of_its_own(world: World) -> None:
     world.read(*(Job(f"f{number}", 1) for number in range(9)), failing=True)
     assert sorted(world.done) == ["0", "1", "2", "3", "4", "5", "f0", "f1"]
     assert world.reads == []
+    # What is under way is still due, and comes first: as much more is asked for.
+    world.done["0"][0].callback(None)
+    assert world.limits == [6, 2 + 6, 6 + 7]
 
 
 def test_a_share_is_not_exceeded_and_keeps_nobody_waiting(world: World) -> None:

@@ -98,6 +98,9 @@ def test_the_report_has_what_could_not_be_fetched(world: World) -> None:
         (SITE + "a", code("address-forbidden")),
     ]
     assert "10.1.2.3" not in str(shown)
+    # Whose key is no proof any longer has no business with them.
+    world.tables.now(decide_key, "www.example.org", False, 1 << 40)
+    assert report(world)["state"] == "refused" and report(world)["errors"] == []
 
 
 def test_a_key_that_is_not_there(world: World) -> None:
@@ -186,6 +189,20 @@ def test_an_operator_refuses(open_world: Callable[..., World]) -> None:
     assert world.tables.now(decide_key, "www.example.org", False, 1 << 40) == 1
     assert world.push("b") == (403, {"error": "the operator has refused this site"})
     assert report(world)["pushes"][0]["state"] == "refused"
+
+
+def test_an_operator_refuses_while_the_file_is_fetched(open_world: Callable[..., World]) -> None:
+    world = open_world(unknown_sites="register")
+    coming: Deferred[bytes] = Deferred()
+    world.sites.files[FILE] = coming
+    world.push("a")
+    world.pass_time(1)
+    assert world.sites.asked == [FILE]
+    world.tables.now(decide_key, "www.example.org", False, 1 << 40)
+    coming.callback(KEY.encode())
+    world.pass_time(2)
+    assert report(world)["state"] == "refused" and world.uns.told == []
+    assert world.push("b") == (403, {"error": "the operator has refused this site"})
 
 
 def test_unknown_sites_are_refused(open_world: Callable[..., World]) -> None:
@@ -326,13 +343,16 @@ def test_a_proven_key_is_not_looked_up_again(world: World, monkeypatch: pytest.M
     world.push("d", key="9876543210")
     world.pass_time(1)
     assert world.push("d", key="9876543210")[0] == 200 and world.push("e")[0] == 200
+    assert len(world.server.store._proven) == 1
     assert world.tables.now(decide_key, "www.example.org", False, 1 << 40) == 2
+    stored = world.tables.query("SELECT COUNT(*) FROM pushset")
     assert world.push("f") == (403, {"error": "the operator has refused this site"})
+    assert world.tables.query("SELECT COUNT(*) FROM pushset") == stored
 
 
-@pytest.mark.parametrize("bound", ["keep", "RECORDS_MAX"])
+@pytest.mark.parametrize(("bound", "answer"), [("keep", ""), ("RECORDS_MAX", ""), ("keep", "set-too-large")])
 def test_records_are_forgotten_as_fast_as_they_come(
-    open_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch, bound: str
+    open_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch, bound: str, answer: str
 ) -> None:
     monkeypatch.setattr(store, "PURGED_AT_ONCE", 2)
     monkeypatch.setattr(engine, "PURGED_AT_ONCE", 2)
@@ -341,9 +361,9 @@ def test_records_are_forgotten_as_fast_as_they_come(
     for name in "abcdefg":
         world.push(name)
         world.pass_time(1)
-        world.uns.answer()
+        world.uns.answer(code=code(answer) if answer else 0)
     world.pass_time(1)
-    assert len(report(world)["pushes"]) == 7
+    assert [each["state"] for each in report(world)["pushes"]] == ["refused" if answer else "told"] * 7
     if bound == "keep":
         world.clock.advance(3600)
     else:

@@ -72,6 +72,38 @@ async def test_a_key_is_fetched_and_waits_for_the_operator(backend: Backend) -> 
         await role.stopService()
 
 
+ELSEWHERE = ("http://127.0.0.2:{port}/k.txt", "http://localhost:{port}/k.txt", "file:///etc/passwd", "/{key}.txt")
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest_twisted.ensureDeferred
+async def test_keys_that_redirect(backend: Backend) -> None:
+    """On their host they are followed; elsewhere, or in a circle, they prove nothing, and the report says so."""
+    text = f'home = "."\n[push]\n{LISTEN}\nany_port = true\nallow_private = true'
+    role = push.build(parse_config(text, backend.home), real_environment(reactor))
+    site = WebSite()
+    role.startService()
+    try:
+        await until(lambda: dict(role.commands.est())["push server"] == "accepts pushes")
+        (port,) = (each.bound_port.getHost().port for each in role if isinstance(each, PortService))
+        browser = Browser(port, {})
+        for number, target in enumerate((*ELSEWHERE, "/real.txt")):
+            key = f"{KEY}{number}"
+            location = target.format(port=site.port, key=key)
+            site.files[f"/{key}.txt"] = (301, {"Location": location}, b"")
+            site.files["/k.txt"] = site.files["/real.txt"] = key.encode()  # where no redirect must find it
+            assert (await browser.get(f"/indexnow?url={site.url}a&key={key}")).status == 202
+            report = f"/indexnow/report?host=127.0.0.1:{site.port}&key={key}"
+            while (shown := (await browser.get(report)).json()["keys"][0])["state"] == "waiting":
+                pass
+            refused = target != "/real.txt"
+            assert shown["state"] == ("refused" if refused else "approval"), (target, shown)
+            assert ("redirect" in shown["reason"]) == refused, shown
+    finally:
+        site.stop()
+        await role.stopService()
+
+
 PINGER = """
 import sys
 from index_now import IndexNowAuthentication, submit_url_to_index_now, submit_urls_to_index_now

@@ -11,8 +11,10 @@ import attrs
 import pytest
 
 from lcc.errors import code
+from lcc.roles.push import sets
 from lcc.roles.push.sets import SetQuestion
 from lcc.storage.providers.passwords import generate_token, hash_password
+from lcc.storage.push import requests
 from lcc.storage.push.requests import SetRequest, SetRequests, request_id
 from tests.support.databases import Backend, result_of
 from tests.support.roles.uns import ROOT
@@ -323,6 +325,18 @@ def test_keys_are_bounded_and_expire(on_both: Callable[..., SetWorld]) -> None:
     assert codes == [200, 200, 429]
     world.pass_time(700)
     assert world.tables.query("SELECT COUNT(*) FROM setrequest") == [(0,)]
+
+
+def test_keys_are_forgotten_as_fast_as_they_come(
+    worlds: Callable[..., SetWorld], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (requests, sets):
+        monkeypatch.setattr(module, "PURGED_AT_ONCE", 2)
+    world = worlds(request_keys_keep=60)
+    for number in range(7):
+        world.post(pages("a"), PREFIX, basic(), f"Idempotency-Key: {number}")
+    world.pass_time(610)
+    assert world.tables.query("SELECT COUNT(*) FROM setrequest") == [(0,)], "not some in ten minutes"
 
 
 def test_a_body_that_stalls(worlds: Callable[..., SetWorld]) -> None:
