@@ -104,7 +104,7 @@ def _site(said: str, at: int) -> str:
     try:
         return host_of(normalise(f"http://{host.partition('/')[0].strip('.')}/"))
     except UrlError:
-        raise QueryError(f"site: {said[:60]!r} is no host, such as www.example.org", at) from None
+        raise QueryError(f"site: {said[:60]!r} is not a host, such as www.example.org", at) from None
 
 
 def _type(said: str, at: int) -> str:
@@ -118,7 +118,7 @@ def _type(said: str, at: int) -> str:
 
 def _language(said: str, at: int) -> str:
     if not _LANGUAGE(said):
-        raise QueryError(f"lang: {said[:60]!r} is no language, such as en", at)
+        raise QueryError(f"lang: {said[:60]!r} is not a language, such as en", at)
     return said
 
 
@@ -136,5 +136,7 @@ def _since(said: str, at: int, now: float) -> int:
         except (ValueError, OverflowError):
             pass
     raise QueryError(
-        f"since: {said[:60]!r} is no date: 2026, 2026-03, 2026-03-31, today, yesterday, or 7d (h, d, w, m, y) ago", at
+        f"since: {said[:60]!r} is not a date; use 2026, 2026-03, 2026-03-31, today, yesterday, "
+        "or an age such as 7d (h, d, w, m, y)",
+        at,
     )

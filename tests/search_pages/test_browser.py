@@ -15,10 +15,12 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 
+from lcc.domain.keys import url_key
 from tests.support.chromium import Chromium, accessibility
+from tests.support.pdf import pdf_with_text
 from tests.support.roles.content_users import Api
 
-from .kit import A, Searching, article
+from .kit import PASSWORD, A, Searching, article
 from .test_pages import fill
 
 PHONE_WIDTH = 360
@@ -41,12 +43,17 @@ def ask(function: Callable[..., object], *args: object) -> Deferred[Any]:
 async def test_searching_by_keyboard_without_scripts(
     open_search: Callable[..., Searching], chromium: Chromium
 ) -> None:
-    search = open_search()
+    search = open_search("")
+    search.add_web_user()
     fill(search)
     search.put(f"{A}{'long' * 100}", article("Long" * 50, "orchard " + "w" * 500))
+    search.put(f"{A}pdf", pdf_with_text("orchard in print"), mimetype="application/pdf", mtime=1)
     await search.indexed()
     await deferToThread(lambda: chromium.scripts(on=False))
     await ask(chromium.go, f"{search.address}/")
+    await ask(chromium.type, "#name", "ann")
+    await deferToThread(lambda: chromium.press("Tab", 9))
+    await ask(chromium.enter, PASSWORD)
     # The field has the focus.
     await ask(chromium.enter, "orchard")
     assert (await ask(chromium.url)) == f"{search.address}/search?q=orchard"
@@ -56,7 +63,9 @@ async def test_searching_by_keyboard_without_scripts(
     assert chromium.complaints == []
 
     key = (await ask(chromium.attribute, "ol.hits li:last-child a[href^='/cached/']", "href")).rpartition("/")[2]
-    pages = ("/", "/search?q=orchard", "/search?q=nowhere", "/search?q=-x", f"/cached/{key}", "/none")
+    pdf = url_key(1, f"{A}pdf", "application/pdf").hex()
+    words = ("orchard", "orchrad", "-x")
+    pages = ["/", *(f"/search?q={word}" for word in words), f"/cached/{key}", f"/cached/{pdf}", "/none", "/login"]
     for dark, width, phone in ((False, 1280, False), (True, PHONE_WIDTH, True)):
         await deferToThread(lambda dark=dark: chromium.dark(dark))
         await deferToThread(lambda width=width, phone=phone: chromium.size(width, 800, phone=phone))
@@ -70,7 +79,7 @@ async def test_searching_by_keyboard_without_scripts(
     await ask(chromium.go, f"{search.address}/search?q=orchard")
     roles = await ask(chromium.roles)
     assert roles["search"] == roles["main"] == roles["complementary"] == 1 and roles["mark"] >= 5
-    assert roles["heading"] == 1 + 5 + 2
+    assert roles["heading"] == 1 + 6 + 2
 
 
 class Listener(Factory[Protocol]):

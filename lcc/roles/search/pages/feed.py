@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 from lcc.protocols.xmltext import escape
 from lcc.roles.search.pages.base import SearchFrontPage, followed
-from lcc.roles.search.readers import Reader
 from lcc.search.values import Hit, Query, Results
 from lcc.transport.http_replies import reply
 from lcc.transport.http_security import set_page_headers
@@ -66,9 +65,7 @@ class OpenSearchPage(SearchFrontPage):
     """``/opensearch.xml``: how browsers and programs search here."""
 
     async def get(self, request: BodyRequest) -> None:
-        await self.answer(request, Reader(""))  # it tells nothing of pages
-
-    async def answer(self, request: BodyRequest, reader: Reader) -> None:
+        # For everybody: it tells nothing of pages.
         base, name = self.front.base(request), self.front.name
         urls = "".join(
             f'<Url type="{kind}" template="{escape(base)}/search?q={{searchTerms}}{more}"/>\n'

@@ -140,5 +140,5 @@ def _limit(text: str, usual: int) -> int:
     except ValueError:
         limit = 0
     if not limit:
-        raise QueryError(f"limit: {printable(text, 20)!r} is no number from 1 to {HITS_MAX}")
+        raise QueryError(f"limit: {printable(text, 20)!r} is not a number from 1 to {HITS_MAX}")
     return limit
