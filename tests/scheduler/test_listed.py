@@ -20,7 +20,7 @@ from lcc.roles.scheduler.counters import Counters
 from lcc.roles.scheduler.notices import Notices
 from lcc.storage.providers.providers import add_provider, order_removal
 from tests.scheduler.bench import FakeManager
-from tests.scheduler.polling import FEED, Polling, given, notice, worker
+from tests.scheduler.polls.polling import FEED, Polling, given, notice, worker
 from tests.support.databases import result_of
 
 LISTED = ("--full-content", "--listed")

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from lcc.model.tasks import Effects
 from lcc.storage.tasks.orders import SITEMAP_CONFIRM
 from tests.scheduler.bench import FakeManager
-from tests.scheduler.polling import FEED, Polling, given, worker
+from tests.scheduler.polls.polling import FEED, Polling, given, worker
 from tests.support.sitemaps import resync, urlset, worked
 
 SITE = FEED[: FEED.index("/", 8)]
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Polling]:
-    bench = Polling(tmp_path)
-    bench.start()
-    yield bench
-    bench.engine.stop()
-    bench.database.blocking.close()
-    bench.queue.database.blocking.close()
 
 
 def read(bench: Polling, manager: FakeManager, document: str) -> None:

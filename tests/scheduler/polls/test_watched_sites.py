@@ -11,7 +11,7 @@ from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler.watched_sites import WatchedSites
 from lcc.storage.providers.watched import find_or_make_watched
 from lcc.storage.tasks.robots import robots_rules
-from tests.scheduler.test_polls import Polling
+from tests.scheduler.polls.polling import Polling
 from tests.support.tasks import robots_known_as as known
 
 
