@@ -123,8 +123,8 @@ class Admin:
             yield database
 
     @contextmanager
-    def registrations(self) -> Iterator[BlockingDatabase]:
-        """The database of registrations: of the LCC, or of the front end.
+    def accounts(self) -> Iterator[BlockingDatabase]:
+        """The database of registrations and content users: of the LCC, or of the front end.
 
         :raises Failed: it cannot be reached or used.
         """

@@ -14,7 +14,8 @@ A file that is gone (:class:`ContentGone`) was replaced or deleted since its row
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from twisted.internet.defer import Deferred
@@ -75,10 +76,18 @@ class Content:
         self._answer.drop()
 
 
+class ContentOpener(Protocol):
+    """What opens content files."""
+
+    def open(self, machine: int, file: int, first: int = 0, length: int | None = None) -> Deferred[Content]:
+        """As :meth:`ContentClient.open`."""
+
+
 class ContentClient:
     """Reads content files.
 
-    :param address: of a content port: ``https://host:port``, ``http://host:port`` or ``unix:/path``.
+    :param address: of a content port: ``https://host:port``, ``http://host:port`` or ``unix:/path``; or what gives it
+        for each machine.
     :param connections_max: at once; further requests wait.
     :param timeout_seconds: to connect, and without any data.
     :param certificates: this client's certificate and its trusted authorities, for https
@@ -89,12 +98,12 @@ class ContentClient:
     def __init__(
         self,
         reactor: Any,
-        address: str,
+        address: str | Callable[[int], str],
         connections_max: int = 20,
         timeout_seconds: float = 30.0,
         certificates: CertificateFiles | None = None,
     ) -> None:
-        if not is_address(address):
+        if isinstance(address, str) and not is_address(address):
             raise ValueError(f"{address!r} is not an address: use https://host:port, http://host:port or unix:/path")
         self._address = address
         tls = None
@@ -124,7 +133,9 @@ class ContentClient:
             except (HttpFailed, ContentUnavailable, ContentGone):
                 # It may have moved: ask again.
                 self._known.pop(machine, None)
-        address = self._address
+        address = first_address = self._address if isinstance(self._address, str) else self._address(machine)
+        if not is_address(address):
+            raise ContentUnavailable(f"nobody knows the content port of machine {machine}")
         for _ in range(REDIRECTS_MAX + 1):
             try:
                 answer = await self._http.get(address, f"/{machine}/{file}", headers)
@@ -132,7 +143,7 @@ class ContentClient:
                 raise ContentUnavailable(str(error)) from error
             if answer.status != 307:
                 content = self._content(answer)
-                if address != self._address and len(self._known) < MACHINES_REMEMBERED:
+                if address != first_address and len(self._known) < MACHINES_REMEMBERED:
                     self._known[machine] = address
                 return content
             target = urlsplit(answer.header("Location") or "")

@@ -13,7 +13,7 @@ declare it: each can be read by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import attrs
 
@@ -93,13 +93,15 @@ def answer_open(prefix: str) -> str:
     return _open(prefix, "answer")
 
 
-def answer_end(prefix: str, token: str | None) -> str:
+def answer_end(prefix: str, token: str | None, missing: Sequence[str] = ()) -> str:
     """Ends an answer: it is complete.
 
     :param token: to come back with; None: the question was not about changes.
+    :param missing: names of sub-LCCs whose rows are not in it.
     """
-    end = "<end/>\n" if token is None else f'<end next="{escape(token)}"/>\n'
-    return end + _close(prefix, "answer")
+    following = "" if token is None else f' next="{escape(token)}"'
+    without = f' missing="{escape(" ".join(missing))}"' if missing else ""
+    return f"<end{following}{without}/>\n" + _close(prefix, "answer")
 
 
 def answer_failed(prefix: str, reason: str, text: str) -> str:

@@ -123,6 +123,11 @@ def fe_rs() -> None:
     run("lcc-fe-rs", sys.argv[1:])
 
 
+def fe_cu() -> None:
+    """The front end's content user API."""
+    run("lcc-fe-cu", sys.argv[1:])
+
+
 def search() -> None:
     """The search server."""
     run("lcc-search", sys.argv[1:])

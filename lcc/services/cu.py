@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 from twisted.application.service import MultiService, Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 
 from lcc.client.content import ContentClient
 from lcc.config import Config, unix_socket_path
 from lcc.domain.websub import is_url
 from lcc.errors import ConfigError
 from lcc.fetchers.guarded_client import GuardedClient
-from lcc.roles.cu.console import CuCommands, CuEngine
+from lcc.roles.cu.cache import Cache, OneLcc
+from lcc.roles.cu.console import CuCommands, CuEngine, Waiting
 from lcc.roles.cu.hub.engine import ASKS_AT_ONCE, Hub
 from lcc.roles.cu.metrics import CuMetrics
 from lcc.roles.cu.packages.production import Where, Workshop, content_ports, package_threads
@@ -25,7 +26,7 @@ from lcc.services.common import AtStop, HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
-from lcc.storage.database.database import DatabaseService
+from lcc.storage.database.database import Database, DatabaseService
 from lcc.storage.database.migrations import HUB, MAIN, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.database.probe import DatabaseProbe
@@ -77,12 +78,67 @@ def build(config: Config, environment: Environment) -> RoleService:
         )
         tasks = Questions(tables, QUESTIONS_PER_CONNECTION * settings.connections_max)
     watcher = ChangeWatcher(questions, reactor)
+    hub, hub_services = _hub(config, environment, questions, watcher) if settings.hub else (None, ())
+
+    def order(origins: Sequence[str]) -> Deferred[None]:
+        return (tables or database).write(order_robots, origins, int(environment.now()))
+
+    return build_with(
+        "cu",
+        config,
+        environment,
+        OneLcc(questions, watcher),
+        settings.content.replace("{home}", str(config.home)),
+        CuParts(questions, watcher, database, tasks, order, hub),
+        (
+            DatabaseService(database),
+            *([DatabaseService(tables, "tasks")] if tables is not None else []),
+            AtStop(watcher.stop),
+        ),
+        hub_services,
+    )
+
+
+@attrs.frozen
+class CuParts:
+    """What the interfaces need beside the cache.
+
+    :ivar questions: to the database.
+    :ivar watcher: of those who wait for the next change.
+    :ivar database: of content users.
+    :ivar tasks: the tables of tasks; None: they cannot be read here.
+    :ivar order_robots: orders that robots.txt of these sites are polled.
+    """
+
+    questions: Questions
+    watcher: Waiting
+    database: Database
+    tasks: Questions | None = None
+    order_robots: Callable[[Sequence[str]], Deferred[None]] = lambda _: succeed(None)
+    hub: Hub | None = None
+
+
+def build_with(
+    role: str,
+    config: Config,
+    environment: Environment,
+    cache: Cache,
+    address: str | Callable[[int], str],
+    parts: CuParts,
+    before: Iterable[Service],
+    between: Iterable[Service] = (),
+) -> RoleService:
+    """The services of the content user API over a cache; its settings are ``[cu]``.
+
+    :param address: of the content port, or what gives it for each machine.
+    :param before: services that are started before the ports, ``between`` just before them.
+    """
+    settings, reactor = config.cu, environment.reactor
     certificates = certificate_files(config, "cu")
-    address = settings.content.replace("{home}", str(config.home))
     content = ContentClient(reactor, address, settings.content_connections_max, certificates=certificates)
     where = Where(
         config.under_home(config.botm.content),
-        config.botm.machine,
+        config.botm.machine if isinstance(address, str) else 0,
         address,
         config.under_home(settings.temporary),
         certificates,
@@ -96,33 +152,35 @@ def build(config: Config, environment: Environment) -> RoleService:
         environment.package_threads or package_threads,
         environment.content_ports or content_ports,
     )
-    hub, hub_services = _hub(config, environment, questions, watcher) if settings.hub else (None, ())
-    engine = CuEngine(questions, watcher, workshop, hub)
-    metrics = CuMetrics(engine, database.counts, DatabaseProbe(database.interact, reactor))
-    services = RoleService("cu", CuCommands(engine), metrics)
+    engine = CuEngine(parts.questions, parts.watcher, workshop, parts.hub)
+    metrics = CuMetrics(engine, parts.database.counts, DatabaseProbe(parts.database.interact, reactor))
+    services = RoleService(role, CuCommands(engine), metrics)
     for service in (
         HomeService(config.home, environment.disk),
         HomeService(where.temporary, environment.disk),
-        DatabaseService(database),
-        *([DatabaseService(tables, "tasks")] if tables is not None else []),
+        *before,
         AtStop(content.close),
-        AtStop(watcher.stop),
         WorkshopService(workshop),
-        *hub_services,
+        *between,
     ):
         service.setServiceParent(services)
     if settings.listen:
         without = _without_token(config, settings.listen)
-
-        def order(origins: Sequence[str]) -> Deferred[None]:
-            return (tables or database).write(order_robots, origins, int(environment.now()))
-
         site = build_site(
-            questions, watcher, content, workshop, settings, without, reactor, environment.now, tasks, order, hub
+            cache,
+            content,
+            workshop,
+            settings,
+            without,
+            reactor,
+            environment.now,
+            parts.tasks,
+            parts.order_robots,
+            parts.hub,
         )
         PortService(reactor, endpoint(config, "cu.listen"), site, "cu.listen").setServiceParent(services)
     if settings.listen_xml:
-        users = XmlUsers(questions, watcher, content, settings, _without_token(config, settings.listen_xml), reactor)
+        users = XmlUsers(cache, content, settings, _without_token(config, settings.listen_xml), reactor)
         limited = LimitedFactory(
             users, settings.connections_max, "content users over XML", settings.connections_per_address
         )

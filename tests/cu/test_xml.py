@@ -269,15 +269,15 @@ def test_nobody_waits_for_longer_than_allowed(tmp_path: Path) -> None:
 def test_who_goes_away_waits_no_longer(world: World) -> None:
     wire = world.connect()
     world.say(wire, [query(since="0", wait=60)])
-    assert world.users.watcher.waiting == 1
+    assert world.watcher.waiting == 1
     wire.abortConnection()
-    assert world.users.watcher.waiting == 0 and not world.users.sessions
+    assert world.watcher.waiting == 0 and not world.users.sessions
     world.clock.advance(100)
     assert not wire.heard
 
 
 def test_nobody_begins_to_wait_at_the_end(world: World) -> None:
-    world.users.watcher.stop()
+    world.watcher.stop()
     (told,) = world.ask(query(since="0", wait=60))
     assert told.rows == [] and told.end is not None
 
@@ -285,7 +285,7 @@ def test_nobody_begins_to_wait_at_the_end(world: World) -> None:
 def test_the_end_of_the_service(world: World) -> None:
     wire, idle = world.connect(), world.connect()
     world.say(wire, [query(since="0", wait=60)])
-    world.users.watcher.stop()
+    world.watcher.stop()
     world.users.drop_all()
     assert wire.gone and idle.gone and not world.users.sessions
     (told,) = [understand(each) for each in documents(wire.heard)]

@@ -13,6 +13,7 @@ from lcc.client.content import ContentClient
 from lcc.config import CuConfig
 from lcc.protocols.xmlfeed import NAMESPACE
 from lcc.roles.botm.content_port import ContentPort, content_factory
+from lcc.roles.cu.cache import OneLcc
 from lcc.roles.cu.packages.production import Where, Workshop
 from lcc.roles.cu.questions import Questions
 from lcc.roles.cu.web.site import build_site
@@ -221,17 +222,15 @@ class HttpQuestions(_Http):
         self.world = World(home)
         reactor: Any = MemoryReactorClock()
         self.clock = self.world.clock = reactor
-        self.world.users.watcher._clock = reactor
+        self.world.watcher._clock = reactor
         for number in range(5):
             self.world.put(f"http://site.example/{number}", _PAGE)
         self.content = ContentClient(reactor, f"unix:{home}/nobody.sock")
         questions = Questions(self.world.database, 10_000)
         tasks = Questions(InlineDatabase(home, Random(1), "sqlite:tasks.sqlite", TASKS), 10_000)
         workshop = Workshop(reactor, Where(home / "content", 1, f"unix:{home}/nobody.sock", home), 0, reactor.seconds)
-        watcher = self.world.users.watcher
         self.factory = build_site(
-            questions,
-            watcher,
+            OneLcc(questions, self.world.watcher),
             self.content,
             workshop,
             CuConfig(),

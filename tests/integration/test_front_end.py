@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import socket
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+from lcc.client.blocking import Cache
 from lcc.protocols.hello import Hello
 from lcc.protocols.notifiers import SetBegin, SetEnd, write_url
 from tests.support.browser import Visitor
@@ -38,11 +42,12 @@ class FrontEnd(System):
         self.admin("fe", "init")
 
 
-def _sublcc(folder: Path, name: str, origin: OriginServer, front_url: str, database_url: str | None) -> System:
+def _sublcc(folder: Path, name: str, origin: OriginServer, front_url: str, machine: int) -> System:
     home = folder / name
     home.mkdir()
     extra = f'[fe]\ndatabase = "{front_url}"\nname = "{name}"\nreport_interval = 1.0\n'
-    return System(home, origin, database_url, extra, {"uns": 'proxies = ["127.0.0.1"]\n'})
+    extra += f"[botm]\nmachine = {machine}\n"
+    return System(home, origin, None, extra, {"uns": 'proxies = ["127.0.0.1"]\n'})
 
 
 @SQLITE_ALWAYS
@@ -50,8 +55,8 @@ def test_two_lccs_look_like_one(
     tmp_path: Path, origin: OriginServer, lay_out: LayOut, database_url: str | None
 ) -> None:
     front_url = database_url or f"sqlite:{tmp_path}/fe.sqlite"
-    old = _sublcc(tmp_path, "old", origin, front_url, None)
-    new = _sublcc(tmp_path, "new", origin, front_url, None)
+    old = _sublcc(tmp_path, "old", origin, front_url, 1)
+    new = _sublcc(tmp_path, "new", origin, front_url, 10_001)
     front = FrontEnd(tmp_path / "front", front_url)
     try:
         lay_out("first", 3)
@@ -63,8 +68,10 @@ def test_two_lccs_look_like_one(
             url = f"sqlite:{lcc.folder}/home/lcc.db"
             notifiers = f"unix:{lcc.folder}/home/notify-{{role}}.sock"
             uns = f"tcp:127.0.0.1:{lcc.port}"
-            front.admin("fe", "add", name, "--uns", uns, "--database", url, "--notifiers", notifiers)
-        front.start("fe-uns", "fe-rs")
+            content = f"unix:{lcc.folder}/home/content.sock"
+            options = ("--notifiers", notifiers, "--content", content)
+            front.admin("fe", "add", name, "--uns", uns, "--database", url, *options)
+        front.start("fe-uns", "fe-rs", "fe-cu")
 
         # A provider of an LCC that ran before, by the new address; then the LCC has more than the other one.
         _publish_in_the_end(front, first)
@@ -88,6 +95,15 @@ def test_two_lccs_look_like_one(
         # A notifier of both.
         _notify(front.folder / "home" / "notify-scheduler.sock", (first, second))
 
+        # Both caches are one: rows, a page's content, a package, an answer over XML.
+        users = Cache(f"unix:{front.folder}/home/cu.sock")
+        rows = list(users.urls())
+        assert sorted({row["pid"] for row in rows}) == [first.pid, second.pid] and len(rows) == 7
+        for row in (rows[0], rows[-1]):
+            assert hashlib.md5(users.content(row["key"]).read()).hexdigest() == row["md5"]
+        package = b"".join(users.package("tar").pieces())
+        with tarfile.open(fileobj=io.BytesIO(package)) as tar:
+            assert len(tar.getnames()) >= 7
         # One sub-LCC is away: its providers are told to try again later, the others' notice nothing.
         new.kill("all")
         (newcomers / "later.txt").write_text("later\n")
@@ -96,7 +112,7 @@ def test_two_lccs_look_like_one(
         new.start("all")
         _publish_in_the_end(front, second)
         assert len(new.wait_cached(second)) == 5
-        for name in ("fe-uns", "fe-rs"):
+        for name in ("fe-uns", "fe-rs", "fe-cu"):
             front.stop(name)
     finally:
         for each in (front, old, new):

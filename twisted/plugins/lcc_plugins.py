@@ -14,6 +14,7 @@ spider = ServiceMaker("LCC spider", "lcc.services.spider", "LCC spider: follows 
 push = ServiceMaker("LCC push server", "lcc.services.push", "LCC push server: IndexNow.", "lcc-push")
 fe_uns = ServiceMaker("LCC FE UNS", "lcc.services.fe_uns", "LCC front end: proxy of UNSes.", "lcc-fe-uns")
 fe_rs = ServiceMaker("LCC FE RS", "lcc.services.fe_rs", "LCC front end: registration server.", "lcc-fe-rs")
+fe_cu = ServiceMaker("LCC FE CU", "lcc.services.fe_cu", "LCC front end: content user API.", "lcc-fe-cu")
 search = ServiceMaker("LCC search", "lcc.services.search", "LCC search server.", "lcc-search")
 scheduler = ServiceMaker("LCC scheduler", "lcc.services.lean.scheduler", "LCC scheduler of tasks.", "lcc-scheduler")
 web = ServiceMaker("LCC WEB", "lcc.services.web", "LCC web monitor.", "lcc-web")

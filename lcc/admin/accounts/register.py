@@ -136,7 +136,7 @@ def approve_command(admin: Admin, number: int, as_json: bool) -> None:
 def list_command(admin: Admin, as_json: bool) -> None:
     """List current and recently completed registrations."""
     listing = Listing(_COLUMNS, as_json)
-    with admin.registrations() as database:
+    with admin.accounts() as database:
         registrations = database.interact(list_registrations, admin.now())
     for each in registrations:
         wishes = attrs.asdict(each.wishes)
@@ -150,7 +150,7 @@ def list_command(admin: Admin, as_json: bool) -> None:
 @pass_admin
 def remove_command(admin: Admin, number: int) -> None:
     """Remove a registration; a provider created by it stays."""
-    with admin.registrations() as database:
+    with admin.accounts() as database:
         if not database.write(remove_registration, number):
             raise Failed(f"no such registration: {number}", "lcc-admin register list shows them all")
 
@@ -209,7 +209,7 @@ def _registering(admin: Admin, do: Callable[[Registrar], Awaitable[Any]]) -> Any
 
     :raises Failed: it cannot be.
     """
-    with admin.registrations():
+    with admin.accounts():
         pass  # it is there, and can be used: said in plain words if not
     config, results = admin.config, []
     settings = attrs.evolve(config.database, retries=min(config.database.retries, RETRIES))

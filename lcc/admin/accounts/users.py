@@ -48,7 +48,7 @@ def add_command(admin: Admin, /, name: str, providers: tuple[int, ...], rows_onl
     hashed = hash_password(secret, generated=True)
     pids = frozenset(providers) if providers else None
     user = ContentUser(0, name, hashed, pids, not rows_only, admin.now())
-    with admin.database() as database:
+    with admin.accounts() as database:
         cuid = database.write(add_content_user, user)
     token = access_token(cuid, secret)
     click.echo(json.dumps({"cuid": cuid, "token": token}) if as_json else f"cuid: {cuid}\ntoken: {token}")
@@ -60,7 +60,7 @@ def add_command(admin: Admin, /, name: str, providers: tuple[int, ...], rows_onl
 def list_command(admin: Admin, as_json: bool) -> None:
     """List content users (tokens are not stored)."""
     listing = Listing(_COLUMNS, as_json)
-    with admin.database() as database:
+    with admin.accounts() as database:
         users = database.interact(list_content_users)
     for user in users:
         pids = None if user.providers is None else sorted(user.providers)
@@ -81,6 +81,6 @@ def list_command(admin: Admin, as_json: bool) -> None:
 @pass_admin
 def remove_command(admin: Admin, cuid: int) -> None:
     """Remove a content user; its token becomes invalid."""
-    with admin.database() as database:
+    with admin.accounts() as database:
         if not database.write(remove_content_user, cuid):
             raise Failed(f"there is no content user {cuid}", "lcc-admin user list shows who there is")

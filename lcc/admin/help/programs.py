@@ -29,6 +29,7 @@ ROLES = {
     "lcc-manager": "manager",
     "lcc-fe-uns": "fe_uns",
     "lcc-fe-rs": "fe_rs",
+    "lcc-fe-cu": "fe_cu",
 }
 """Role -> its module in ``lcc.services``."""
 

@@ -38,18 +38,27 @@ class Piece:
     :ivar data: its bytes; there may be none.
     :ivar urls: the rows that are in it.
     :ivar token: to come back with; None: the question was not about changes.
-    :ivar after: where the next one begins; None: this was the last one.
+    :ivar after: where the next one begins, for who has made it; None: this was the last one.
+    :ivar missing: names of sub-LCCs that could not be reached: what is theirs is not in the answer.
     """
 
     data: bytes
     urls: list[CachedUrl]
     token: str | None
-    after: Place | None
+    after: Any
+    missing: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
         """How many rows are in it."""
         return len(self.urls)
+
+
+class Pieces(Protocol):
+    """What makes answers (:class:`lcc.roles.cu.cache.Cache`)."""
+
+    def begin(self, query: Query, form: Format) -> Deferred[Piece]: ...
+    def go_on(self, after: Any, form: Format) -> Deferred[Piece]: ...
 
 
 class Answer:
@@ -58,8 +67,8 @@ class Answer:
     :param first: its first part.
     """
 
-    def __init__(self, database: Reads, form: Format, first: Piece) -> None:
-        self._database = database
+    def __init__(self, cache: Pieces, form: Format, first: Piece) -> None:
+        self._cache = cache
         self._form = form
         self._first: Piece | None = attrs.evolve(first, data=form.head() + first.data)
         self._place = first.after
@@ -78,8 +87,7 @@ class Answer:
         if self._first is not None:
             first, self._first = self._first, None
             return succeed(first)
-        assert self._place is not None
-        return self._database.interact(_make_piece, self._place, self._form).addCallback(self._made)
+        return self._cache.go_on(self._place, self._form).addCallback(self._made)
 
     def put_back(self, piece: Piece) -> None:
         """The next piece is this one: the last one that was given, or all that were given so far."""
@@ -90,19 +98,27 @@ class Answer:
         return piece
 
 
-def begin_answer(database: Reads, query: Query, form: Format) -> Deferred[Answer]:
+def begin_answer(cache: Pieces, query: Query, form: Format) -> Deferred[Answer]:
     """The answer to a question; its first part is read at once.
 
     :raises TokenError, StartAgain: (as the Deferred's failure) its token is no good.
     """
-    return database.interact(_begin, query, form).addCallback(lambda piece: Answer(database, form, piece))
+    return cache.begin(query, form).addCallback(lambda piece: Answer(cache, form, piece))
 
 
-def _begin(txn: Txn, query: Query, form: Format) -> Piece:
-    return _make_piece(txn, begin(txn, query), form)
+def begin_piece(txn: Txn, query: Query, form: Format) -> Piece:
+    """The first piece of an LCC's answer.
+
+    :raises TokenError, StartAgain: as :func:`lcc.roles.cu.selection.begin`.
+    """
+    return next_piece(txn, begin(txn, query), form)
 
 
-def _make_piece(txn: Txn, place: Place, form: Format) -> Piece:
+def next_piece(txn: Txn, place: Place, form: Format) -> Piece:
+    """The piece at a place.
+
+    :raises StartAgain: as :func:`lcc.roles.cu.selection.read_page`.
+    """
     page = read_page(txn, place)
     data = form.rows(map(user_record, page.rows)) if page.rows else b""
     token = None if page.token is None else str(page.token)

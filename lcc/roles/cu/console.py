@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import attrs
 
 from lcc.domain.wording import Lines, number
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.packages.production import Workshop
 from lcc.roles.cu.questions import Questions
-from lcc.roles.cu.watcher import ChangeWatcher
+
+
+class Waiting(Protocol):
+    """Knows who waits for the next change."""
+
+    @property
+    def waiting(self) -> int: ...
 
 
 @attrs.frozen
@@ -22,7 +30,7 @@ class CuEngine:
     """
 
     questions: Questions
-    watcher: ChangeWatcher
+    watcher: Waiting
     workshop: Workshop
     hub: Hub | None = None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from lcc.insight.records import FIELDS
@@ -35,8 +35,11 @@ class Format(Protocol):
     def rows(self, records: Iterable[Record]) -> bytes:
         """Some rows."""
 
-    def end(self, token: str | None) -> bytes:
-        """The end mark; the token to come back with, or None."""
+    def end(self, token: str | None, missing: Sequence[str] = ()) -> bytes:
+        """The end mark; the token to come back with, or None.
+
+        :param missing: names of sub-LCCs whose rows are not in the answer.
+        """
 
 
 class JsonLines:
@@ -56,8 +59,9 @@ class JsonLines:
         # A lone surrogate, which only a database that others wrote to can hold, must not end the answer.
         return "\n".join(lines).encode("utf-8", "replace")
 
-    def end(self, token: str | None) -> bytes:
-        return self._encode({"next": token}).encode("ascii") + b"\n"
+    def end(self, token: str | None, missing: Sequence[str] = ()) -> bytes:
+        mark = {"next": token, "missing": list(missing)} if missing else {"next": token}
+        return self._encode(mark).encode("ascii") + b"\n"
 
 
 class Xml:
@@ -72,8 +76,9 @@ class Xml:
         lines = [f"<url{row_attributes(record)}/>\n" for record in records]
         return "".join(lines).encode("utf-8", "replace")
 
-    def end(self, token: str | None) -> bytes:
-        return f"<end{row_attributes({'next': token})}/>\n</lcc:urls>\n".encode()
+    def end(self, token: str | None, missing: Sequence[str] = ()) -> bytes:
+        mark = {"next": token, "missing": " ".join(missing) or None}
+        return f"<end{row_attributes(mark)}/>\n</lcc:urls>\n".encode()
 
 
 class Csv:
@@ -89,8 +94,24 @@ class Csv:
         csv.writer(text).writerows([record[name] for name in FIELDS] for record in records)
         return text.getvalue().encode("utf-8", "replace")
 
-    def end(self, token: str | None) -> bytes:
-        return f"#end,{token or ''}\r\n".encode()
+    def end(self, token: str | None, missing: Sequence[str] = ()) -> bytes:
+        names = f",{' '.join(missing)}" if missing else ""
+        return f"#end,{token or ''}{names}\r\n".encode()
+
+
+class Nothing:
+    """No bytes, for who makes something else of the rows."""
+
+    media_type = ""
+
+    def head(self) -> bytes:
+        return b""
+
+    def rows(self, records: Iterable[Record]) -> bytes:
+        return b""
+
+    def end(self, token: str | None, missing: Sequence[str] = ()) -> bytes:
+        return b""
 
 
 def row_attributes(record: Record) -> str:

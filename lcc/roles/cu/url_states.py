@@ -133,6 +133,15 @@ def read_states(
     return [_answer(each, found.get(each.range, NOTHING) if each.range else NOTHING) for each in asked]
 
 
+def asked_provider(question: Mapping[str, Any]) -> int:
+    """Whose URL is asked for.
+
+    :param question: checked.
+    """
+    pid: int = pid_of(bytes.fromhex(question["key"])) if "key" in question else question["provider"]
+    return pid
+
+
 def _asked(access: Access, question: Mapping[str, Any]) -> _Asked:
     number = question.get("set", 0)
     if "key" in question:

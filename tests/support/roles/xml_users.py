@@ -21,6 +21,7 @@ from twisted.python.failure import Failure
 from lcc.client.content import ContentGone, ContentUnavailable
 from lcc.config import CuConfig
 from lcc.protocols.xmlfeed import NAMESPACE
+from lcc.roles.cu.cache import OneLcc
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.xml.session import XmlUsers
 from lcc.testing.inline_database import InlineDatabase
@@ -199,8 +200,9 @@ class World:
         self.clock = Clock()
         self.folders = Folders(home)
         self.settings = CuConfig(**settings)
-        watcher = ChangeWatcher(self.database, self.clock)
-        self.users = XmlUsers(self.database, watcher, self.folders, self.settings, without_token, self.clock)
+        self.watcher = ChangeWatcher(self.database, self.clock)
+        cache = OneLcc(self.database, self.watcher)
+        self.users = XmlUsers(cache, self.folders, self.settings, without_token, self.clock)
 
     def put(self, curl: str, data: bytes, **more: Any) -> int:
         """Cache this; the id of its file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -46,12 +47,17 @@ class ContentPorts:
     """Content files of all machines; for one thread at a time, but for :meth:`abort`.
 
     :param address: of the (central) BOT-M's content port: ``https://host:port``, ``http://host:port`` or
-        ``unix:/path``.
+        ``unix:/path``; or what gives it for each machine.
     :param timeout_seconds: to connect, and for each silence of the other end.
     :param certificates: what this end shows over https, and whom it trusts; None: only for addresses without TLS.
     """
 
-    def __init__(self, address: str, timeout_seconds: float, certificates: CertificateFiles | None = None) -> None:
+    def __init__(
+        self,
+        address: str | Callable[[int], str],
+        timeout_seconds: float,
+        certificates: CertificateFiles | None = None,
+    ) -> None:
         self._address = address
         self._certificates = certificates
         self._timeout = timeout_seconds
@@ -76,11 +82,13 @@ class ContentPorts:
             else:
                 self._known[machine] = known
                 return
-        address = self._address
+        address = first_address = self._address if isinstance(self._address, str) else self._address(machine)
+        if not address:
+            raise BodyUnavailable(f"nobody knows the content port of machine {machine}")
         for _ in range(REDIRECTS_MAX + 1):
             sent_on = self._read(address, machine, file, length, into)
             if sent_on is None:
-                if address != self._address and len(self._known) < MACHINES_REMEMBERED:
+                if address != first_address and len(self._known) < MACHINES_REMEMBERED:
                     self._known[machine] = address
                 return
             address = sent_on

@@ -71,8 +71,8 @@ class Where:
     """Where content is.
 
     :ivar folder: the content folder of this machine.
-    :ivar machine: its id.
-    :ivar ports: the (central) BOT-M's content port, for everything else.
+    :ivar machine: its id; 0: there is none.
+    :ivar ports: the (central) BOT-M's content port, for everything else; or what gives it for each machine.
     :ivar temporary: for temporary files.
     :ivar certificates: for content ports over TLS (as of :class:`lcc.client.content.ContentClient`).
     :ivar timeout_seconds: for each silence of a content port.
@@ -80,7 +80,7 @@ class Where:
 
     folder: Path
     machine: int
-    ports: str
+    ports: str | Callable[[int], str]
     temporary: Path
     certificates: CertificateFiles | None = None
     timeout_seconds: float = 30.0

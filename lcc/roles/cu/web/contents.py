@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from twisted.web.http import datetimeToString
 from twisted.web.server import Request
 
-from lcc.client.content import Content, ContentClient, ContentGone, ContentUnavailable
+from lcc.client.content import Content, ContentGone, ContentOpener, ContentUnavailable
 from lcc.domain.keys import url_key
 from lcc.domain.mimetypes import normalise_mimetype
 from lcc.domain.preconditions import PRECONDITION_FAILED, entity_tags, precondition
@@ -27,11 +27,12 @@ from lcc.model import COUNTED, CachedUrl
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.cache import Cache, row_of
 from lcc.roles.cu.query import QueryError, parse_query
 from lcc.roles.cu.web.listings import asked_pairs
 from lcc.roles.cu.web.replies import Asked
 from lcc.storage.tasks.item_views import text_of_page
-from lcc.storage.views.selected import url, views
+from lcc.storage.views.selected import views
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import list_header, text_header
 from lcc.transport.http_streaming import HttpWriter
@@ -51,21 +52,21 @@ class Contents(Asked):
 
     :param client: reads content files.
     :param stall_seconds: who takes nothing for so long is dropped.
-    :param tasks: the tables of tasks, where the text of pages is.
+    :param tasks: the tables of tasks, where the text of pages is; None: they cannot be read here.
     """
 
     takes_path = True
 
     def __init__(
         self,
-        database: Reads,
+        cache: Cache,
         authenticator: Authenticator,
-        client: ContentClient,
+        client: ContentOpener,
         clock: IReactorTime,
         stall_seconds: float,
-        tasks: Reads,
+        tasks: Reads | None,
     ) -> None:
-        super().__init__(database, authenticator)
+        super().__init__(cache, authenticator)
         self._tasks = tasks
         self._client = client
         self._clock = clock
@@ -87,7 +88,7 @@ class Contents(Asked):
                 return await self._send(request, row)
             except ContentGone:
                 # Replaced or deleted since the row was read.
-                row = await self.database.select(url, row.key)
+                row = await row_of(self.cache, row.key)
             except ContentUnavailable as error:
                 # Users elsewhere need not know addresses of the LCC's own network; lcc-admin show tells them.
                 if request.channel is not None:  # else it is the user who has gone
@@ -100,7 +101,7 @@ class Contents(Asked):
             (key, *rest) = request.postpath
             if rest or not _KEY(key):
                 raise HttpError(404, "a key is 40 hexadecimal digits, as in the rows")
-            return await self.database.select(url, bytes.fromhex(key.decode()))
+            return await row_of(self.cache, bytes.fromhex(key.decode()))
         pairs, named = asked_pairs(request, "curl", "as")
         asked = parse_query(pairs).selection
         if "curl" not in named or asked.providers is None or len(asked.providers) != 1:
@@ -114,9 +115,10 @@ class Contents(Asked):
         except UrlError as error:
             raise QueryError([f"curl or mimetype: {error}"]) from None
         key = url_key(pid, curl, "")
+        home = await self.cache.home(pid)
         found = [
             row
-            for row in await self.database.select(views, key)
+            for row in await home.select(views, key)
             if row.curl == curl
             and row.source & (asked.sources or COUNTED)
             and (not mimetypes or row.mimetype in mimetypes)
@@ -127,6 +129,8 @@ class Contents(Asked):
 
     async def _send_text(self, request: Request, row: CachedUrl) -> None:
         """The text of a page, made of the content that is in the cache now."""
+        if self._tasks is None:
+            raise HttpError(501, "ask the sub-LCC for texts")
         found = await self._tasks.select(text_of_page, row.key)
         if found is None or found.md5 != row.md5:
             raise HttpError(404, "there is no text of this content (yet)")

@@ -13,8 +13,8 @@ from twisted.web.server import Request
 from lcc.domain.websub import WebSubRefused, read_form
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
-from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.atom import MEDIA_TYPE, address_of, atom_document, feed_query, link_header, read_changed
+from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.query import parse_query
 from lcc.roles.cu.web.listings import asked_pairs
@@ -49,9 +49,9 @@ class Atom(_BasicAsked):
     """
 
     def __init__(
-        self, database: Reads, authenticator: Authenticator, url: str, hub: Hub | None, now: Callable[[], float]
+        self, cache: Cache, authenticator: Authenticator, url: str, hub: Hub | None, now: Callable[[], float]
     ) -> None:
-        super().__init__(database, authenticator)
+        super().__init__(cache, authenticator)
         self._url = url and f"{url.rstrip('/')}/"
         self._hub = hub
         self._now = now
@@ -59,7 +59,7 @@ class Atom(_BasicAsked):
     async def answer(self, request: Request, access: Access) -> None:
         pairs, _ = asked_pairs(request)
         query = feed_query(parse_query(pairs)).within(access.providers)
-        changed = await self.database.interact(read_changed, query)
+        changed = await self.cache.users.interact(read_changed, query)
         url = self._url or own_url(request)
         topic, hub = address_of(url, pairs), f"{url}hub" if self._hub is not None else ""
         data = atom_document(changed, topic, url, hub, int(self._now()))
@@ -78,8 +78,8 @@ class HubRequests(_BasicAsked):
 
     methods = (b"POST",)
 
-    def __init__(self, database: Reads, authenticator: Authenticator, hub: Hub) -> None:
-        super().__init__(database, authenticator)
+    def __init__(self, cache: Cache, authenticator: Authenticator, hub: Hub) -> None:
+        super().__init__(cache, authenticator)
         self._hub = hub
 
     async def answer(self, request: Any, access: Access) -> None:

@@ -9,6 +9,7 @@ from lcc.numbers import INT64_MAX, parse_number
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.items import ItemQuery, begin_items, items_page
 from lcc.roles.cu.query import QueryError
@@ -32,13 +33,13 @@ class Items(Asked):
 
     def __init__(
         self,
-        database: Reads,
+        cache: Cache,
         tasks: Reads,
         authenticator: Authenticator,
         clock: IReactorTime,
         stall_seconds: float,
     ) -> None:
-        super().__init__(database, authenticator)
+        super().__init__(cache, authenticator)
         self._tasks = tasks
         self._clock = clock
         self._stall = stall_seconds

@@ -10,7 +10,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
-from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.query import QueryError
 from lcc.roles.cu.web.replies import Asked
@@ -76,10 +76,8 @@ class LineQuestions(Asked):
     lines_at_once = 500
     """Answered in one transaction."""
 
-    def __init__(
-        self, database: Reads, authenticator: Authenticator, clock: IReactorTime, stall_seconds: float
-    ) -> None:
-        super().__init__(database, authenticator)
+    def __init__(self, cache: Cache, authenticator: Authenticator, clock: IReactorTime, stall_seconds: float) -> None:
+        super().__init__(cache, authenticator)
         self._clock = clock
         self._stall = stall_seconds
 

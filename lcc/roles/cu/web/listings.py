@@ -8,12 +8,12 @@ from twisted.web.server import Request
 
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
-from lcc.roles.cu.answers import Answer, Reads, begin_answer
+from lcc.roles.cu.answers import Answer, begin_answer
+from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.formats import FORMATS, Format
 from lcc.roles.cu.query import Query, QueryError, parse_query
 from lcc.roles.cu.tokens import BEGINNING
 from lcc.roles.cu.waiting import answer_when_changed, parse_wait
-from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.replies import Asked
 from lcc.transport.http_server import text_header
 from lcc.transport.http_streaming import HttpWriter
@@ -60,10 +60,8 @@ class Listing(Asked):
     :param stall_seconds: who takes nothing for so long is dropped.
     """
 
-    def __init__(
-        self, database: Reads, authenticator: Authenticator, clock: IReactorTime, stall_seconds: float
-    ) -> None:
-        super().__init__(database, authenticator)
+    def __init__(self, cache: Cache, authenticator: Authenticator, clock: IReactorTime, stall_seconds: float) -> None:
+        super().__init__(cache, authenticator)
         self._clock = clock
         self._stall = stall_seconds
 
@@ -93,7 +91,7 @@ class Listing(Asked):
 
     async def answer(self, request: Request, access: Access) -> None:
         query, form, _ = self.prepare(request)
-        answer = await begin_answer(self.database, query.within(access.providers), form)
+        answer = await begin_answer(self.cache, query.within(access.providers), form)
         await self.send(request, form, answer)
 
 
@@ -105,15 +103,13 @@ class Changes(Listing):
 
     def __init__(
         self,
-        database: Reads,
+        cache: Cache,
         authenticator: Authenticator,
         clock: IReactorTime,
         stall_seconds: float,
-        watcher: ChangeWatcher,
         wait_max_seconds: float,
     ) -> None:
-        super().__init__(database, authenticator, clock, stall_seconds)
-        self._watcher = watcher
+        super().__init__(cache, authenticator, clock, stall_seconds)
         self._wait_max = wait_max_seconds
 
     def prepare(self, request: Request) -> tuple[Query, Format, float]:
@@ -126,7 +122,7 @@ class Changes(Listing):
     async def answer(self, request: Request, access: Access) -> None:
         query, form, wait = self.prepare(request)
         query = query.within(access.providers)
-        answer = await answer_when_changed(self.database, self._watcher, self._clock, query, form, wait)
+        answer = await answer_when_changed(self.cache, self._clock, query, form, wait)
         await self.send(request, form, answer)
 
 

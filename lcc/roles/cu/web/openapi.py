@@ -298,7 +298,14 @@ def document(version: str) -> dict[str, Any]:
     end = {
         "type": "object",
         "description": "the end mark, the last line: the token to come back with, null if none was asked for",
-        "properties": {"next": {"type": ["string", "null"]}},
+        "properties": {
+            "next": {"type": ["string", "null"]},
+            "missing": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "sub-LCCs of a front end that could not be reached: what changed there comes later",
+            },
+        },
         "required": ["next"],
         "additionalProperties": False,
     }

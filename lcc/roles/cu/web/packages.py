@@ -6,23 +6,26 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.web.server import Request
 
+from lcc.errors import StoreUnavailable
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
-from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.answers import Answer, begin_answer
+from lcc.roles.cu.cache import Cache, row_of
+from lcc.roles.cu.formats import Nothing
 from lcc.roles.cu.packages.kinds import KINDS, Kind, NotInstalled
 from lcc.roles.cu.packages.production import GivenUp, NoRoom, Production, TooMany, Workshop
 from lcc.roles.cu.query import QueryError, parse_query
-from lcc.roles.cu.selection import Page, begin, read_page
-from lcc.roles.cu.waiting import page_when_changed
-from lcc.roles.cu.watcher import ChangeWatcher
+from lcc.roles.cu.waiting import answer_when_changed
 from lcc.roles.cu.web.listings import asked_pairs, asked_wait
 from lcc.roles.cu.web.replies import Asked
-from lcc.storage.views.selected import url
 from lcc.transport.connection_limits import party_of
 from lcc.transport.http_replies import RETRY_SECONDS, HttpError
 from lcc.transport.http_streaming import HttpWriter
 
 _log = Logger()
+
+
+_ROWS = Nothing()
 
 
 class Packages(Asked):
@@ -37,21 +40,19 @@ class Packages(Asked):
 
     def __init__(
         self,
-        database: Reads,
+        cache: Cache,
         authenticator: Authenticator,
         workshop: Workshop,
         clock: IReactorTime,
         stall_seconds: float,
-        watcher: ChangeWatcher,
         wait_max_seconds: float,
         rate_min: int = 0,
         by_address: bool = True,
     ) -> None:
-        super().__init__(database, authenticator)
+        super().__init__(cache, authenticator)
         self._workshop = workshop
         self._clock = clock
         self._stall = stall_seconds
-        self._watcher = watcher
         self._wait_max = wait_max_seconds
         self._rate_min = rate_min
         self._by_address = by_address
@@ -64,11 +65,11 @@ class Packages(Asked):
         query = parse_query(pairs).within(access.providers)
         wait = asked_wait(others, self._wait_max)
         if request.method == b"HEAD":
-            await self.database.interact(begin, query)
+            await begin_answer(self.cache, query, _ROWS)
             _set_headers(request, name, kind)
             request.finish()
             return
-        page = await page_when_changed(self.database, self._watcher, self._clock, query, wait)
+        answer = await answer_when_changed(self.cache, self._clock, query, _ROWS, wait)
         try:
             production = self._workshop.order(kind, query, self._share_of(request, access))
         except TooMany as error:
@@ -80,7 +81,7 @@ class Packages(Asked):
         writer = HttpWriter(request, self._clock, self._stall, self._rate_min)
         try:
             _set_headers(request, name, kind)
-            await self._send(writer, production, page)
+            await self._send(writer, production, answer)
             writer.finish()
         except NoRoom as error:
             _log.error("Cannot make a package: {why}", why=str(error))
@@ -100,16 +101,17 @@ class Packages(Asked):
             return f"user {access.cuid}"
         return party_of(request.getClientAddress()) if self._by_address else ""
 
-    async def _send(self, writer: HttpWriter, production: Production, page: Page) -> None:
+    async def _send(self, writer: HttpWriter, production: Production, answer: Answer) -> None:
         production.begin()
         await self._pass_on(writer, production)
-        while True:
-            production.rows(page.rows)
+        piece = None
+        while not answer.ended:
+            piece = await answer.next_piece()
+            if piece.missing:  # a package cannot say so
+                raise StoreUnavailable(f"sub-LCC {', '.join(piece.missing)} cannot be reached")
+            production.rows(piece.urls)
             await self._pass_on(writer, production)
-            if page.after is None:
-                break
-            page = await self.database.interact(read_page, page.after)
-        production.end(None if page.token is None else str(page.token))
+        production.end(None if piece is None else piece.token)
         await self._pass_on(writer, production, last=True)
 
     async def _pass_on(self, writer: HttpWriter, production: Production, last: bool = False) -> None:
@@ -120,7 +122,7 @@ class Packages(Asked):
             writer.write(made.data)
             if made.ended:
                 return
-            row = None if made.again is None else await self.database.select(url, made.again)
+            row = None if made.again is None else await row_of(self.cache, made.again)
 
 
 def _kind(others: dict[str, str]) -> tuple[str, Kind]:

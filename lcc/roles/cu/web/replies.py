@@ -12,7 +12,7 @@ from twisted.web.server import NOT_DONE_YET, Request
 from lcc.errors import StoreUnavailable
 from lcc.roles.access import Access, AccessDenied
 from lcc.roles.authenticator import Authenticator, Throttled
-from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.query import QueryError
 from lcc.roles.cu.tokens import StartAgain, TokenError
 from lcc.transport.connection_limits import party_of
@@ -35,9 +35,9 @@ class Asked(Resource):
     takes_path = False
     """There is something below it."""
 
-    def __init__(self, database: Reads, authenticator: Authenticator) -> None:
+    def __init__(self, cache: Cache, authenticator: Authenticator) -> None:
         super().__init__()
-        self.database = database
+        self.cache = cache
         self._authenticator = authenticator
 
     async def answer(self, request: Request, access: Access) -> None:

@@ -13,6 +13,7 @@ from lcc.numbers import INT64_MAX, parse_number
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.resourcesync import (
     CAPABILITIES,
     CHANGES,
@@ -57,15 +58,15 @@ class _Document(Asked):
     """
 
     def __init__(
-        self, database: Reads, authenticator: Authenticator, clock: IReactorTime, stall_seconds: float, url: str
+        self, cache: Cache, authenticator: Authenticator, clock: IReactorTime, stall_seconds: float, url: str
     ) -> None:
-        super().__init__(database, authenticator)
+        super().__init__(cache, authenticator)
         self._clock = clock
         self._stall = stall_seconds
         self._url = url and f"{url.rstrip('/')}/"
 
-    def begin(self, request: Request, access: Access, url: str) -> Begin:
-        """What begins the document that is asked for.
+    async def begin(self, request: Request, access: Access, url: str) -> tuple[Reads, Begin]:
+        """What begins the document that is asked for, and where.
 
         :raises HttpError: there is none.
         """
@@ -74,7 +75,8 @@ class _Document(Asked):
     async def answer(self, request: Request, access: Access) -> None:
         if not access.content:
             raise HttpError(403, "this token is for rows only")
-        piece = await self.database.interact(self.begin(request, access, self._url or own_url(request)))
+        home, begin = await self.begin(request, access, self._url or own_url(request))
+        piece = await home.interact(begin)
         request.setHeader("content-type", MEDIA_TYPE)
         request.setHeader("cache-control", "no-store")
         request.setHeader("x-content-type-options", "nosniff")
@@ -85,7 +87,7 @@ class _Document(Asked):
         writer.write(piece.data)
         while piece.after is not None:
             await writer.room()
-            piece = await self.database.interact(piece.after)
+            piece = await home.interact(piece.after)
             writer.write(piece.data)
         writer.finish()
 
@@ -93,8 +95,17 @@ class _Document(Asked):
 class Description(_Document):
     """``GET /.well-known/resourcesync``: the source description."""
 
-    def begin(self, request: Request, access: Access, url: str) -> Begin:
-        return lambda txn: Piece(description(url, provider_ids(txn, access.providers, PROVIDERS_MAX)))
+    async def begin(self, request: Request, access: Access, url: str) -> tuple[Reads, Begin]:
+        homes = await self.cache.homes()
+        pids: list[int] = []
+        for home in homes[1:]:
+            pids += await home.interact(provider_ids, access.providers, PROVIDERS_MAX)
+
+        def begin(txn: Txn) -> Piece:
+            found = sorted({*pids, *provider_ids(txn, access.providers, PROVIDERS_MAX)})
+            return Piece(description(url, found[:PROVIDERS_MAX]))
+
+        return homes[0], begin
 
 
 class Lists(_Document):
@@ -107,7 +118,7 @@ class Lists(_Document):
     resources_each = RESOURCES_EACH
     changes_each = CHANGES_EACH
 
-    def begin(self, request: Request, access: Access, url: str) -> Begin:
+    async def begin(self, request: Request, access: Access, url: str) -> tuple[Reads, Begin]:
         path: list[bytes] = list(request.postpath or ())
         try:
             pid = parse_number(path[0].decode("ascii", "replace") if path else "", _PID_MAX, 1)
@@ -122,7 +133,7 @@ class Lists(_Document):
                 raise HttpError(404, "there is no such provider")
             return make(txn)
 
-        return begin
+        return await self.cache.home(pid), begin
 
     def _document(self, source: Source, path: list[bytes]) -> Begin:
         """

@@ -10,6 +10,7 @@ from twisted.internet.interfaces import IReactorTime
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.site_robots import parse_origins, robots_answer
 from lcc.roles.cu.web.line_questions import Answers, LineQuestions, Question
@@ -31,14 +32,14 @@ class Robots(LineQuestions):
 
     def __init__(
         self,
-        database: Reads,
+        cache: Cache,
         tasks: Reads,
         authenticator: Authenticator,
         clock: IReactorTime,
         stall_seconds: float,
         order: Callable[[Sequence[str]], Deferred[None]],
     ) -> None:
-        super().__init__(database, authenticator, clock, stall_seconds)
+        super().__init__(cache, authenticator, clock, stall_seconds)
         self._tasks = tasks
         self._order = order
 
@@ -48,7 +49,7 @@ class Robots(LineQuestions):
 
     async def _answers(self, access: Access, questions: Sequence[Question]) -> bytes:
         origins = parse_origins(questions)
-        roots = await self.database.interact(roots_of_sites, sorted(set(origins)), access.providers)
+        roots = await self.cache.users.interact(roots_of_sites, sorted(set(origins)), access.providers)
         visible = set(origins if access.providers is None else roots)
         asked = [question["origin"] for question in questions]
         lines, unknown = await self._tasks.interact(_read, asked, origins, visible, roots)

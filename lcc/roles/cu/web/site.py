@@ -10,14 +10,14 @@ from twisted.internet.defer import Deferred
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
-from lcc.client.content import ContentClient
+from lcc.client.content import ContentOpener
 from lcc.config import CuConfig
 from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.packages.production import Workshop
 from lcc.roles.cu.resourcesync import FOLDER, WELL_KNOWN
-from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.contents import Contents
 from lcc.roles.cu.web.hub import Atom, HubRequests
 from lcc.roles.cu.web.items import Items
@@ -30,6 +30,9 @@ from lcc.roles.cu.web.robots import Robots
 from lcc.roles.cu.web.states import States
 from lcc.transport.http_replies import JsonDocument, reply_json
 from lcc.transport.limited import LimitedFactory
+
+OF_ONE_LCC = ("/items", "/atom", "/robots", "/hub")
+"""A front end has none of these."""
 
 
 class _Nothing(Resource):
@@ -48,15 +51,14 @@ class _Root(Resource):
 
 
 def build_site(
-    database: Reads,
-    watcher: ChangeWatcher,
-    content: ContentClient,
+    cache: Cache,
+    content: ContentOpener,
     workshop: Workshop,
     settings: CuConfig,
     without: str,
     reactor: Any,
     now: Callable[[], float] | None,
-    tasks: Reads,
+    tasks: Reads | None,
     order_robots: Callable[[Sequence[str]], Deferred[None]],
     hub: Hub | None = None,
 ) -> LimitedFactory:
@@ -66,39 +68,43 @@ def build_site(
     :param workshop: makes packages.
     :param without: what those who have no token may see (:data:`lcc.roles.access.WITHOUT_TOKEN`).
     :param now: seconds since 1970, for the dates of answers; None: as the machine has them.
-    :param tasks: the tables of tasks.
+    :param tasks: the tables of tasks; None: a front end's cache, which has neither them nor feeds of its own.
     :param order_robots: orders that robots.txt of these sites are polled.
     :param hub: None: there is none.
     """
     root = _Root()
     stall = settings.idle_timeout
-    authenticator = Authenticator(database, without, settings, reactor)
-    root.putChild(b"urls", Listing(database, authenticator, reactor, stall))
-    root.putChild(b"changes", Changes(database, authenticator, reactor, stall, watcher, settings.wait_max))
-    root.putChild(b"content", Contents(database, authenticator, content, reactor, stall, tasks))
-    root.putChild(b"items", Items(database, tasks, authenticator, reactor, stall))
-    source = database, authenticator, reactor, stall, settings.url
+    authenticator = Authenticator(cache.users, without, settings, reactor)
+    root.putChild(b"urls", Listing(cache, authenticator, reactor, stall))
+    root.putChild(b"changes", Changes(cache, authenticator, reactor, stall, settings.wait_max))
+    root.putChild(b"content", Contents(cache, authenticator, content, reactor, stall, tasks))
+    source = cache, authenticator, reactor, stall, settings.url
     root.putChild(FOLDER.encode(), Lists(*source))
     well_known = _Root()
     well_known.putChild(FOLDER.encode(), Description(*source))
     root.putChild(WELL_KNOWN.encode(), well_known)
-    root.putChild(b"atom", Atom(database, authenticator, settings.url, hub, now or (lambda: 0.0)))
+    root.putChild(b"states", States(cache, authenticator, reactor, stall))
+    if tasks is not None:
+        root.putChild(b"items", Items(cache, tasks, authenticator, reactor, stall))
+        root.putChild(b"atom", Atom(cache, authenticator, settings.url, hub, now or (lambda: 0.0)))
+        root.putChild(b"robots", Robots(cache, tasks, authenticator, reactor, stall, order_robots))
     if hub is not None:
-        root.putChild(b"hub", HubRequests(database, authenticator, hub))
-    root.putChild(b"states", States(database, authenticator, reactor, stall))
-    root.putChild(b"robots", Robots(database, tasks, authenticator, reactor, stall, order_robots))
+        root.putChild(b"hub", HubRequests(cache, authenticator, hub))
     packages = Packages(
-        database,
+        cache,
         authenticator,
         workshop,
         reactor,
         stall,
-        watcher,
         settings.wait_max,
         settings.package_rate_min,
         settings.connections_per_address > 0,
     )
     root.putChild(b"package", packages)
     site = UserSite(root, timeout=settings.idle_timeout, reactor=reactor, now=now)
-    root.putChild(b"openapi.json", JsonDocument(document(version("lcc"))))
+    described = document(version("lcc"))
+    if tasks is None:
+        for path in OF_ONE_LCC:
+            described["paths"].pop(path, None)
+    root.putChild(b"openapi.json", JsonDocument(described))
     return LimitedFactory(site, settings.connections_max, "content users over HTTP", settings.connections_per_address)

@@ -10,15 +10,14 @@ import binascii
 
 import attrs
 
-from lcc.client.content import ContentClient, ContentGone, ContentUnavailable
+from lcc.client.content import ContentGone, ContentOpener, ContentUnavailable
 from lcc.insight.records import CACHED, user_record
 from lcc.model import CachedUrl
 from lcc.protocols.cu import CONTENT_CLOSE, content_missing, content_open
-from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.cache import Cache, row_of
 from lcc.roles.cu.formats import row_attributes
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.xml.writer import XmlWriter
-from lcc.storage.views.selected import url
 
 PIECE_BYTES = 196_608
 """Of content; a multiple of three, so that its base64 needs no padding."""
@@ -36,8 +35,8 @@ class ContentWriter:
     :param query: what they are the answer to.
     """
 
-    def __init__(self, database: Reads, client: ContentClient, writer: XmlWriter, query: Query) -> None:
-        self._database = database
+    def __init__(self, cache: Cache, client: ContentOpener, writer: XmlWriter, query: Query) -> None:
+        self._cache = cache
         self._client = client
         self._writer = writer
         self._query = query
@@ -68,7 +67,7 @@ class ContentWriter:
 
     async def _now(self, row: CachedUrl) -> CachedUrl | None:
         """The row as it is now; None: it no longer belongs to the answer."""
-        now = await self._database.select(url, row.key)
+        now = await row_of(self._cache, row.key)
         held = now is not None and self._query.selection.holds(now)
         if self._query.since is None:
             return now if held and now is not None and now.state == CACHED else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lcc.protocols.cu import answer_end, answer_open
 from lcc.roles.cu.formats import Record, row_attributes
@@ -27,8 +27,8 @@ class Rows:
     def rows(self, records: Iterable[Record]) -> bytes:
         return "".join([f"<url{row_attributes(record)}/>\n" for record in records]).encode("utf-8", "replace")
 
-    def end(self, token: str | None) -> bytes:
-        return answer_end(self._prefix, token).encode()
+    def end(self, token: str | None, missing: Sequence[str] = ()) -> bytes:
+        return answer_end(self._prefix, token, missing).encode()
 
 
 class Frame:
@@ -45,5 +45,5 @@ class Frame:
     def rows(self, records: Iterable[Record]) -> bytes:
         return b""
 
-    def end(self, token: str | None) -> bytes:
-        return answer_end(self._prefix, token).encode()
+    def end(self, token: str | None, missing: Sequence[str] = ()) -> bytes:
+        return answer_end(self._prefix, token, missing).encode()

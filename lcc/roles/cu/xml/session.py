@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from lcc.client.content import ContentClient
+from lcc.client.content import ContentOpener
 from lcc.config import CuConfig
 from lcc.errors import StoreUnavailable, StreamError
 from lcc.interfaces import IConversation
@@ -22,11 +22,11 @@ from lcc.protocols import cu as wire
 from lcc.protocols.xmlfeed import Event, XmlFeed
 from lcc.roles.access import AccessDenied
 from lcc.roles.authenticator import Authenticator, Throttled
-from lcc.roles.cu.answers import Answer, Reads
+from lcc.roles.cu.answers import Answer
+from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.query import Query, QueryError
 from lcc.roles.cu.tokens import StartAgain, TokenError
 from lcc.roles.cu.waiting import answer_when_changed
-from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.xml.asked import named_faults, read_question
 from lcc.roles.cu.xml.contents import ContentWriter
 from lcc.roles.cu.xml.forms import Frame, Rows
@@ -138,7 +138,7 @@ class Session:
         query = asked.query.within(access.providers)
         form = Frame(question.prefix) if asked.content else Rows(question.prefix)
         wait = min(asked.wait_seconds, users.settings.wait_max)
-        answer = await answer_when_changed(users.database, users.watcher, users.clock, query, form, wait)
+        answer = await answer_when_changed(users.cache, users.clock, query, form, wait)
         return _Begun(query, asked.content, answer)
 
     async def _send_rows(self, begun: _Begun) -> None:
@@ -148,7 +148,7 @@ class Session:
 
     async def _send_contents(self, prefix: str, begun: _Begun) -> None:
         users = self._users
-        writer = ContentWriter(users.database, users.content, self._writer, begun.query)
+        writer = ContentWriter(users.cache, users.content, self._writer, begun.query)
         self._writer.write(wire.answer_open(prefix))
         while not begun.answer.ended:
             piece = await begun.answer.next_piece()
@@ -205,18 +205,16 @@ class XmlUsers(Factory):
 
     def __init__(
         self,
-        database: Reads,
-        watcher: ChangeWatcher,
-        content: ContentClient,
+        cache: Cache,
+        content: ContentOpener,
         settings: CuConfig,
         without_token: str,
         clock: IReactorTime,
     ) -> None:
-        self.database = database
-        self.watcher = watcher
+        self.cache = cache
         self.content = content
         self.settings = settings
-        self.authenticator = Authenticator(database, without_token, settings, clock)
+        self.authenticator = Authenticator(cache.users, without_token, settings, clock)
         self.clock = clock
         self.sessions: set[Session] = set()
 

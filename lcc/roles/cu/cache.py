@@ -1,0 +1,85 @@
+"""The cache as content users ask it: that of one LCC, or of several behind a front end."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred, succeed
+
+from lcc.domain.keys import pid_of
+from lcc.model import CachedUrl
+from lcc.roles.cu.answers import Piece, Reads, begin_piece, next_piece
+from lcc.roles.cu.formats import Format
+from lcc.roles.cu.query import Query
+from lcc.roles.cu.tokens import parse_token
+from lcc.roles.cu.watcher import ChangeWatcher
+from lcc.storage.views.selected import url
+
+
+class Cache(Protocol):
+    """
+    :ivar users: where content users are.
+    """
+
+    users: Reads
+
+    def begin(self, query: Query, form: Format) -> Deferred[Piece]:
+        """The first piece of the answer to a question.
+
+        :raises TokenError, StartAgain: (as the Deferred's failure) its token is no good.
+        :raises StoreUnavailable: (as the Deferred's failure) nobody answers.
+        """
+
+    def go_on(self, after: Any, form: Format) -> Deferred[Piece]:
+        """The next piece.
+
+        :param after: as the piece before says.
+        :raises StartAgain, StoreUnavailable: (as the Deferred's failure) as :meth:`begin`.
+        """
+
+    def home(self, pid: int) -> Deferred[Reads]:
+        """The database where a provider's rows are.
+
+        :raises StoreUnavailable: (as the Deferred's failure) nobody can say.
+        """
+
+    def homes(self) -> Deferred[list[Reads]]:
+        """All databases with rows.
+
+        :raises StoreUnavailable: (as the Deferred's failure) nobody can say which there are.
+        """
+
+    def changed(self, token: str, timeout_seconds: float) -> Deferred[bool]:
+        """Fires when something has changed since this token (True), or the time is over.  It may be cancelled."""
+
+
+class OneLcc:
+    """The cache of one LCC."""
+
+    def __init__(self, database: Reads, watcher: ChangeWatcher) -> None:
+        self.users = database
+        self._watcher = watcher
+
+    def begin(self, query: Query, form: Format) -> Deferred[Piece]:
+        return self.users.interact(begin_piece, query, form)
+
+    def go_on(self, after: Any, form: Format) -> Deferred[Piece]:
+        return self.users.interact(next_piece, after, form)
+
+    def home(self, pid: int) -> Deferred[Reads]:
+        return succeed(self.users)
+
+    def homes(self) -> Deferred[list[Reads]]:
+        return succeed([self.users])
+
+    def changed(self, token: str, timeout_seconds: float) -> Deferred[bool]:
+        return self._watcher.changed(parse_token(token).number, timeout_seconds)
+
+
+async def row_of(cache: Cache, key: bytes) -> CachedUrl | None:
+    """One row, a tombstone as well; None: there is none.
+
+    :raises StoreUnavailable: nobody answers.
+    """
+    row: CachedUrl | None = await (await cache.home(pid_of(key))).select(url, key)
+    return row

@@ -1,0 +1,150 @@
+"""The sub-LCCs as a front end's content users ask them, and where each provider is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from lcc.domain.frontend import home_of
+from lcc.errors import StoreUnavailable
+from lcc.model.frontend import Placement, SubLcc, SubState, Vitals
+from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.questions import Questions
+from lcc.roles.cu.watcher import ChangeWatcher
+from lcc.roles.sub_databases import SubDatabases
+from lcc.storage.database.gathering import Gathering
+from lcc.storage.fe.placements import placements
+from lcc.storage.fe.sublccs import list_sublccs, list_vitals
+
+MAP_SECONDS = 1.0
+"""For how long what FEDB says is not read again."""
+AWAY_SECONDS = 5.0
+"""A sub-LCC whose database could not be reached is not asked for so long, so that nobody waits for it each time."""
+
+
+@attrs.frozen(eq=False)
+class Sub:
+    """A sub-LCC.
+
+    :ivar reads: its database.
+    :ivar watcher: of its changes.
+    """
+
+    known: SubLcc
+    reads: Reads
+    watcher: ChangeWatcher
+
+    @property
+    def subid(self) -> int:
+        """Its number."""
+        return self.known.subid
+
+
+class Subs:
+    """
+    :param front: the front end's database; all of it is read only.
+    :param questions_max: questions to each sub-LCC that may wait.
+    """
+
+    def __init__(
+        self,
+        front: Reads,
+        databases: SubDatabases,
+        clock: IReactorTime,
+        questions_max: int,
+    ) -> None:
+        self._front = front
+        self._databases = databases
+        self._clock = clock
+        self._questions_max = questions_max
+        self._subs: dict[int, tuple[Any, Sub]] = {}
+        self._listed: list[SubLcc] = []
+        self._read_at: float | None = None
+        self._away_until: dict[int, float] = {}
+        self._asked: Gathering[int, Placement | None] = Gathering(lambda pids: front.select(placements, pids))
+
+    async def there(self) -> list[Sub]:
+        """Those that are there, by their numbers.
+
+        :raises StoreUnavailable: FEDB has never been read.
+        """
+        now = self._clock.seconds()
+        if self._read_at is None or now - self._read_at >= MAP_SECONDS:
+            try:
+                self._listed = await self._front.select(list_sublccs)
+                self._read_at = now
+            except StoreUnavailable:
+                if self._read_at is None:
+                    raise  # else what was read before is good
+        return [self._sub(known) for known in self._listed if known.state is not SubState.REMOVED]
+
+    async def removed(self) -> dict[int, int | None]:
+        """Of those that were removed the number of the last change, as far as it was reported."""
+        gone = [known.subid for known in self._listed if known.state is SubState.REMOVED]
+        vitals: dict[int, Vitals] = await self._front.select(list_vitals) if gone else {}
+        return {subid: vitals[subid].change_number if subid in vitals else None for subid in gone}
+
+    async def home(self, pid: int) -> Sub | None:
+        """The sub-LCC that a provider is in; None: there can be no such one.
+
+        :raises StoreUnavailable: the front end's database does not say.
+        """
+        subs = {sub.subid: sub for sub in await self.there()}
+        placement = await self._asked.ask(pid)
+        if placement is not None:
+            return subs.get(placement.subid)
+        home = home_of((sub.known for sub in subs.values()), pid)
+        return None if home is None else subs[home.subid]
+
+    def content_address(self, machine: int) -> str:
+        """The URL of the content port of the sub-LCC that has this machine; empty: there is none."""
+        for known in self._listed:
+            if known.first_machine <= machine <= known.last_machine and known.state is not SubState.REMOVED:
+                return known.content
+        return ""
+
+    def ask(self, sub: Sub, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        """Run ``function(txn, *args)`` in a sub-LCC's database; fails at once if that was away just now.
+
+        :raises StoreUnavailable: (as the Deferred's failure) it cannot be reached.
+        """
+        return Deferred.fromCoroutine(self._ask(sub, function, args))
+
+    async def _ask(self, sub: Sub, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if self._away_until.get(sub.subid, 0.0) > self._clock.seconds():
+            raise StoreUnavailable(f"sub-LCC {sub.known.name} could not be reached just now")
+        try:
+            return await sub.reads.interact(function, *args)
+        except StoreUnavailable:
+            self._away_until[sub.subid] = self._clock.seconds() + AWAY_SECONDS
+            raise
+
+    def stop(self) -> None:
+        """Nobody waits for changes any more."""
+        for _, sub in self._subs.values():
+            sub.watcher.stop()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a change, at all sub-LCCs together."""
+        return sum(sub.watcher.waiting for sub in self.all)
+
+    @property
+    def all(self) -> list[Sub]:
+        """Those that were asked for."""
+        return [sub for _, sub in self._subs.values()]
+
+    def _sub(self, known: SubLcc) -> Sub:
+        database = self._databases.of(known)
+        kept = self._subs.get(known.subid)
+        if kept is None or kept[0] is not database:
+            if kept is not None:
+                kept[1].watcher.stop()
+            reads = Questions(database, self._questions_max)
+            kept = database, Sub(known, reads, ChangeWatcher(reads, self._clock))
+            self._subs[known.subid] = kept
+        return kept[1]

@@ -1,0 +1,60 @@
+"""The front end's content user API as a service (``twistd lcc-fe-cu``): only wiring."""
+
+from __future__ import annotations
+
+from twisted.application.service import MultiService
+
+from lcc.config import Config
+from lcc.errors import ConfigError
+from lcc.roles.cu.front.cache import FrontCache
+from lcc.roles.cu.front.subs import Subs
+from lcc.roles.cu.questions import Questions
+from lcc.roles.sub_databases import SubDatabases
+from lcc.services.common import AtStop, RoleOptions, RoleService
+from lcc.services.cu import QUESTIONS_PER_CONNECTION, CuParts, build_with
+from lcc.services.environment import Environment, real_environment
+from lcc.services.telemetry import watched
+from lcc.storage.database.database import DatabaseService
+from lcc.storage.database.place import front_end_place
+
+
+class Options(RoleOptions):
+    """The options of ``lcc-fe-cu``."""
+
+    role = "fe-cu"
+    summary = "The content user API of an LCC that consists of several: serves all their caches as one."
+
+
+def build(config: Config, environment: Environment) -> RoleService:
+    """The services of the front end's content user API; its settings are ``[cu]``.
+
+    :raises ConfigError: no database of the front end, or a hub, which it has not.
+    """
+    if config.cu.hub:
+        raise ConfigError(["cu.hub: a front end has no hub; those of the sub-LCCs can have one"])
+    place = front_end_place(config)
+    reactor, questions_max = environment.reactor, QUESTIONS_PER_CONNECTION * config.cu.connections_max
+    database = environment.database(
+        place.url, place.home, reactor, config.database, random=environment.chance, series=place.series
+    )
+    databases = SubDatabases(
+        lambda url: environment.database(url, config.home, reactor, config.database, random=environment.chance)
+    )
+    front = Questions(database, questions_max)
+    subs = Subs(front, databases, reactor, questions_max)
+    return build_with(
+        "fe_cu",
+        config,
+        environment,
+        FrontCache(front, subs),
+        subs.content_address,
+        CuParts(front, subs, database),
+        (DatabaseService(database), databases, AtStop(subs.stop)),
+    )
+
+
+def makeService(options: Options, environment: Environment | None = None) -> MultiService:
+    """For ``twistd`` and the simulation."""
+    environment = environment or real_environment()
+    role = build(options.config, environment)
+    return watched(role, options.config, environment, "cu.metrics", role)
