@@ -169,10 +169,20 @@ class TextIndex:
                 self._writer = self._index.writer(self._memory_bytes, 1)
             yield self._writer
         except BaseException as error:
-            self.close()
+            self._give_up()
             if is_tantivys(error):
                 raise OSError(f"cannot write the index in {self.folder}: {error}") from error
             raise
+
+    def _give_up(self) -> None:
+        """The writer has failed: end it now, for it has the lock as long as a traceback knows it."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.wait_merging_threads()
+            except BaseException as error:
+                if not is_tantivys(error):
+                    raise
 
     def _document(self, page: IndexedPage) -> Any:
         document = tantivy.Document()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from pathlib import Path
 from random import Random
@@ -56,7 +57,8 @@ class Pages:
     def put_data(self, curl: str, data: bytes, pid: int = 1, mimetype: str = HTML, **more: Any) -> None:
         """Change a page to these bytes."""
         file_id = self.host.add(data)
-        self.cache.put(pid, curl, mimetype, len=len(data), fetched_fileid=file_id, **more)
+        md5 = hashlib.md5(data).hexdigest()
+        self.cache.put(pid, curl, mimetype, md5=md5, len=len(data), fetched_fileid=file_id, **more)
 
     def delete(self, curl: str, pid: int = 1, mimetype: str = HTML) -> None:
         """Delete a page."""

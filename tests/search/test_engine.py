@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,9 +16,10 @@ from lcc.roles.search.engine import Overloaded
 from lcc.roles.search.follower import MISSING_SECONDS
 from lcc.roles.search.index import NotOpen
 from lcc.roles.search.metrics import SearchMetrics
+from lcc.search.checksums import damage
 from lcc.search.interfaces import IndexDamaged
 from lcc.search.query import parse_query
-from tests.search.kit import POISON, SearchWorld, replace
+from tests.search.kit import POISON, SearchWorld, in_thread_now, replace
 from tests.support.logs import LoggedErrors
 from tests.support.pdf import pdf_with_text
 
@@ -172,6 +175,27 @@ def test_a_full_disk(world: SearchWorld, monkeypatch: pytest.MonkeyPatch) -> Non
     assert world.urls("words") == [URL + "a", URL + "b"] and faults(world) == {}
 
 
+def test_files_that_cannot_be_written(world: SearchWorld) -> None:
+    put(world, "a", "<p>words")
+    world.advance()
+    chance = Random(1)
+    text = " ".join(f"{chance.randrange(1 << 60):x}" for _ in range(10_000))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        put(world, "b", f"<p>words {text}")
+        world.advance(10)
+        assert world.urls("words") == [URL + "a"] and "cannot write the index" in faults(world)["reading"]
+        put(world, "c", "<p>words")
+        world.advance(10)
+        assert world.urls("words") == [URL + "a"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    world.advance(10)
+    assert faults(world) == {} and world.urls("words") == [URL + "a", URL + "b", URL + "c"]
+    assert world.engine.counters.rebuilds == 0 and damage(world.engine.index.folder) == ""
+
+
 def test_a_damaged_index_is_built_anew(world: SearchWorld, logged_errors: LoggedErrors) -> None:
     put(world, "a", "<p>words")
     world.advance()
@@ -279,8 +303,48 @@ def test_metrics_and_readings(world: SearchWorld) -> None:
         "1 page, 0.0 MiB, up to date"
     ]
     assert readings["lcc_search_index_complete"] and readings["lcc_search_lag_seconds"] == 0
+
+
+def test_lag_is_the_age_of_the_oldest_change_that_cannot_be_found(tmp_path: Path) -> None:
+    def lag() -> float:
+        by_name = {reading.metric.name: reading.series for reading in SearchMetrics(world.engine).readings()}
+        ((_, value),) = by_name["lcc_search_lag_seconds"]
+        assert isinstance(value, float)
+        return value
+
+    def cached(name: str, ago: float) -> None:
+        world.lcc.put(1, URL + name, b"<p>words", confirmed_time=int(world.now() - ago))
+
+    world = SearchWorld(tmp_path, pages_at_once=2)
+    world.advance()
+    assert lag() == 0.0
+    world.kill()
+    # While it was not there, pages came.
+    cached("a", 300)
+    cached("b", 200)
+    cached("c", 100)
+    world.start()
+    held: list[tuple[Deferred[Any], Any]] = []
+
+    def hold(*call: Any) -> Deferred[Any]:
+        held.append((Deferred(), call))
+        return held[-1][0]
+
+    world.in_thread = hold
+    world.clock.pump([0] * 10)
+    assert lag() == pytest.approx(300, abs=2) and len(held) == 1
+    world.in_thread = in_thread_now
+    ((deferred, (function, *arguments)),) = held
+    deferred.callback(function(*arguments))
+    world.advance(1.0)
+    assert lag() == 0.0 and len(world.urls("words")) == 3
+    world.advance(100)
+    assert lag() == 0.0
     world.lcc.silent = True
-    put(world, "b", "<p>words")
+    cached("d", 0)
     world.advance(5)
-    lag = {reading.metric.name: reading.series[0][1] for reading in SearchMetrics(world.engine).readings()}
-    assert lag["lcc_search_lag_seconds"] > 1  # type: ignore[operator]
+    assert lag() == pytest.approx(5, abs=1)
+    world.lcc.silent = False
+    world.advance(10)
+    assert lag() == 0.0 and len(world.urls("words")) == 4
+    world.close()

@@ -76,6 +76,12 @@ def test_plain_text_and_its_limit() -> None:
     assert len(read(f"<p>{'word ' * 1000}", chars=99).text) <= 99
 
 
+@pytest.mark.parametrize("mimetype", ["text/plain", "text/html"])
+def test_100_mb_of_text(mimetype: str) -> None:
+    found = read("words " * (100_000_000 // 6), mimetype, chars=200_000)
+    assert found.truncated and 190_000 < len(found.text) <= 200_000
+
+
 def test_pdf() -> None:
     found = read(pdf_with_text("Words of a <document>", title="Its title"), "application/pdf")
     assert (found.title, found.text, found.faults) == ("Its title", "Words of a <document>", ())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,7 +55,7 @@ def find_command(admin: Admin, words: tuple[str, ...], order: str, limit: int, a
     """Search for words (the usual command: "find" may be left out)."""
     settings = admin.config.search
     try:
-        query = parse_query(as_query(words), order, time.time())
+        query = parse_query(as_query(words), order, admin.now())
     except QueryError as error:
         raise click.UsageError(error.text) from None
     if find_spec("tantivy") is None:

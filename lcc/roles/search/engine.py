@@ -77,7 +77,7 @@ class SearchServer:
         self.counters = Counters()
         self.troubles: dict[str, str] = {}
         self.paused_since: float | None = None
-        self.follower = Follower(settings, index, client, extractor, clock, self.counters)
+        self.follower = Follower(settings, index, client, extractor, clock, now, self.counters)
         self._asked_to_rebuild = asked_to_rebuild
         self._rebuilt = rebuilt
         self._log_limit = LogLimit(clock)

@@ -6,7 +6,7 @@ the index is committed rarely; what comes alone is committed at once, and what c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from twisted.internet.defer import Deferred
@@ -46,6 +46,7 @@ class Extractor(Protocol):
 class Follower:
     """See :mod:`lcc.roles.search.follower`.
 
+    :param now: the wall clock, seconds since 1970.
     :ivar is_caught_up: it waits for the next change.
     """
 
@@ -56,6 +57,7 @@ class Follower:
         client: CacheClient,
         extractor: Extractor,
         clock: IReactorTime,
+        now: Callable[[], float],
         counters: Counters,
     ) -> None:
         self.is_caught_up = False
@@ -64,6 +66,7 @@ class Follower:
         self._client = client
         self._extractor = extractor
         self._clock = clock
+        self._now = now
         self._counters = counters
         self._token = ""
         """Up to where was read; empty: as the index says."""
@@ -72,12 +75,14 @@ class Follower:
         """Of texts that were indexed and not committed."""
         self._committed = clock.seconds() - settings.commit_interval
         self._asked_missing = clock.seconds()
-        self._caught_up = clock.seconds()
+        self._state_time = self._read_time = now()
+        """When the cache was as the index is; when it was as what was read last."""
 
     @property
     def lag_seconds(self) -> float:
-        """How long ago it had read all that there was."""
-        return 0.0 if self.is_caught_up else self._clock.seconds() - self._caught_up
+        """How long ago the oldest change was that cannot be found yet, or, if lcc-cu tells of none, how long that has
+        been so; 0: all can be found."""
+        return 0.0 if self.is_caught_up else max(0.0, self._now() - self._state_time)
 
     def begin_anew(self) -> None:
         """The index was: what was read is forgotten."""
@@ -116,7 +121,7 @@ class Follower:
             return
         finally:
             if self.is_caught_up:
-                self._caught_up = self._clock.seconds()
+                self._state_time = self._read_time = self._now()
             self.is_caught_up = False
         count = await self._read(stream)
         after = stream.token or token
@@ -148,6 +153,7 @@ class Follower:
         self._counters.commits += 1
         self._held_bytes = 0
         self._committed = self._clock.seconds()
+        self._state_time = self._read_time
 
     async def _read(self, stream: PageStream) -> int:
         """Index the pages of a stream; gives their number."""
@@ -155,7 +161,10 @@ class Follower:
         waiting: tuple[list[Page], Deferred[list[PageLinks]]] | None = None
         try:
             async for pages in batches(stream, self._settings.batch_bytes // 2):
+                if not count:
+                    self._state_time = min(self._state_time, pages[0].row.confirmed_time or self._state_time)
                 count += len(pages)
+                self._read_time = pages[-1].row.confirmed_time or self._read_time
                 before, waiting = waiting, (pages, self._extractor.extract([*filter(is_read, pages)]))
                 if before is not None:
                     await self._add(*before)

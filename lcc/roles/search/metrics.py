@@ -18,7 +18,10 @@ HIDDEN = gauge("lcc_search_pages_hidden", "Pages that ask not to be found")
 MISSING_NOW = gauge("lcc_search_pages_missing", "Pages whose content the cache could not give; asked for again")
 SIZE = gauge("lcc_search_index_bytes", "Size of the index on the disk")
 COMPLETE = gauge("lcc_search_index_complete", "1: all pages of the cache were read; 0: the index is being built")
-LAG = gauge("lcc_search_lag_seconds", "How long ago all changes of the cache were read; 0: they are")
+LAG = gauge(
+    "lcc_search_lag_seconds",
+    "How long ago the oldest change of the cache was that is not to be found yet; 0: none",
+)
 PAGES = counter("lcc_search_pages", "Pages read from the cache, of any type")
 INDEXED = counter("lcc_search_pages_indexed", "Pages put into the index")
 REMOVED = counter("lcc_search_pages_removed", "Pages taken out of the index")

@@ -116,7 +116,9 @@ class Lcc:
 
     # The web and the queue.
 
-    def put(self, pid: int, url: str, content: bytes, mimetype: str = "text/html") -> None:
+    def put(
+        self, pid: int, url: str, content: bytes, mimetype: str = "text/html", confirmed_time: int | None = None
+    ) -> None:
         """A page is cached."""
         key, md5 = url_key(pid, url, ""), hashlib.md5(content).hexdigest()
         self._change += 1
@@ -125,6 +127,7 @@ class Lcc:
             *(key, pid, url, "", "", mimetype, "", md5, len(content), None, now, 1, self._change, self._change),
             "cached",
             charset="utf-8",
+            confirmed_time=confirmed_time,
         )
         self._rows[key] = _Row(Page(row, content), self._change)
         self._wake()
