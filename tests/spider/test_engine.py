@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from lcc.domain.keys import url_key
 from lcc.domain.spider.rules import START_CASH
 from lcc.errors import StoreUnavailable
-from lcc.model.crawls import UrlOrder
+from lcc.model.crawls import Telling, UrlOrder
 from lcc.model.links import Page
 from lcc.storage.spider.claims import spiders
 from lcc.storage.spider.orders import CRAWL_SET, ORDERS
@@ -477,6 +477,23 @@ def test_a_provider_that_was_lost_before_its_robots_txt_was_known_is_asked_for_a
     world.settle("all", 60)
     assert world.lcc.cached == {ROOTS[0]} and len(world.lcc.watches) == 2
     assert {told.pid for told in world.lcc.told} == {world.lcc.providers[ROOTS[0]]}
+
+
+def test_nothing_is_forbidden_while_a_robots_txt_is_asked_for_anew(worlds: Worlds) -> None:
+    """What is known of hosts is forgotten between the choice of URLs and their set (seed 62074r)."""
+    world = worlds({ROOTS[0]: b"<p>"})
+    world.start()
+    teller, sites = world.spiders[0].teller, world.spiders[0].sites
+    cached = teller._cached
+
+    async def forgotten(told: Sequence[Telling]) -> set[tuple[int, bytes]]:
+        sites.forget_all()
+        return await cached(told)
+
+    teller._cached = forgotten
+    world.add("all", ROOTS[0], restrict_to=SCOPE)
+    world.settle("all", 60)
+    assert world.lcc.cached == {ROOTS[0]}
 
 
 def test_numbers_of_changes_of_before_a_restore_say_nothing(worlds: Worlds) -> None:

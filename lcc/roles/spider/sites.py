@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from twisted.internet.interfaces import IReactorTime
 
 from lcc.client.cache import CacheClient
-from lcc.domain.robots_rules import ALL, NONE, is_allowed
+from lcc.domain.robots_rules import ALL, NONE
 from lcc.model.states import SiteRobots
 
 KEPT_SECONDS = 600.0
@@ -78,11 +78,6 @@ class Sites:
     def patience(self, root: str) -> float:
         """For how many seconds a host need not be looked at whose URLs may not be told now."""
         return FORBIDDEN_SECONDS if self.said(root).allow == NONE else UNKNOWN_SECONDS
-
-    def allows(self, root: str, url: str) -> bool:
-        """Whether a URL of a host may be told, as far as that is known."""
-        said = self.said(root)
-        return is_allowed(said.rules, said.allow, url)
 
     def _keep(self, root: str, robots: SiteRobots) -> None:
         before = self._known.pop(root, None)

@@ -11,17 +11,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from lcc.domain.robots_rules import is_allowed
 from lcc.domain.urls import owner_of
 from lcc.errors import code
 from lcc.interfaces import IFrontier
 from lcc.model.crawls import HostRef, Owners, ReadyHost, Telling, ToldUrl, UrlAnswer, Verdict
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
 from lcc.model.sources import Source
+from lcc.model.states import SiteRobots
 from lcc.roles.notifier import NotifierLink, NotifierRefused
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_rules import CrawlRules
@@ -156,10 +158,12 @@ class Teller:
                 continue
             self._waiting.add(host, self._clock.seconds() + self._patience(host.root))
         if ready:
+            # They may be forgotten meanwhile.
+            said = {ref.root: self._sites.said(ref.root) for ref in ready}
             told = await self._frontier.tell(ready, int(self._now()))
             cached = await self._cached(told) if told else set()
             for each in told:
-                self._say(rules, each, cached)
+                self._say(rules, each, said[each.root], cached)
 
     def _patience(self, root: str) -> float:
         """Where very many hosts wait, each of them is looked at less often."""
@@ -203,18 +207,24 @@ class Teller:
     async def _watch(self, roots: Sequence[str], rules: CrawlRules) -> list[int | NotifierRefused]:
         link, private = self.link, rules.crawl.settings.allow_private
         assert link is not None
-        return list(
-            await gatherResults([_answer(link.watch(root, private=private)) for root in roots], consumeErrors=True)
-        )
+        asked = [_answer(link.watch(root, private=private)) for root in roots]
+        try:
+            return list(await gatherResults(asked, consumeErrors=True))
+        except FirstError as error:
+            error.subFailure.raiseException()  # it was cancelled
+            raise
 
-    def _say(self, rules: CrawlRules, told: Telling, cached: Collection[tuple[int, bytes]]) -> None:
+    def _say(
+        self, rules: CrawlRules, told: Telling, robots: SiteRobots, cached: Collection[tuple[int, bytes]]
+    ) -> None:
         """Tell what a robots.txt does not forbid.
 
+        :param robots: what it says.
         :param cached: what the cache has, by crawl and key; it is not told.
         """
         allowed = []
         for each in told.urls:
-            if not self._sites.allows(told.root, told.root + each.path):
+            if not is_allowed(robots.rules, robots.allow, told.root + each.path):
                 self.answers.append(UrlAnswer(told.crawl, each.key, Verdict.REFUSED, told.number))
             elif (told.crawl, each.key) not in cached:
                 allowed.append(each)
