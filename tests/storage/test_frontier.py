@@ -657,6 +657,25 @@ def test_a_clock_that_was_set_back_holds_nothing_up(spider: Spider, monkeypatch:
     assert spider.database.query("SELECT * FROM spurl ORDER BY urlkey") == before
 
 
+def test_a_clock_that_was_set_back_holds_up_nothing_behind_what_comes_soon(spider: Spider) -> None:
+    """A host whose first URL is due soon, or was told just now, has others of the wrong time (62098r, 61038s)."""
+    spider.add(*(f"{A}{number}" for number in range(4)), revisit_seconds=5 * DAY, revisit_most_seconds=10 * DAY)
+    year = NOW + 365 * DAY
+    spider.told(A, now=NOW)
+    spider.read(f"{A}0", now=NOW)
+    for number in (1, 2):
+        spider.read(f"{A}{number}", now=year)
+    spider.answer(Verdict.LOST, f"{A}3", now=NOW)
+    assert spider.told(A, now=year) == [f"{A}3", f"{A}0"]
+    spider.read(f"{A}0", now=NOW)
+    assert spider.host(A).due_time == NOW + 4 * DAY
+    assert result_of(spider.store.bound_waits(1, b"", NOW)) is None
+    assert sorted(spider.url(f"{A}{number}").rank for number in range(4)) == [
+        *(NOW, NOW + 4 * DAY, NOW + 10 * DAY, NOW + 10 * DAY)
+    ]
+    assert [url.path for url in result_of(spider.store.told_urls(HostRef(1, A), NOW + 1, 10))] == ["3"]
+
+
 def test_synonyms_are_one_page(spider: Spider) -> None:
     """As a HostResolver names them: one compares, the other is fetched."""
     spider.add(A)
