@@ -3,9 +3,9 @@
 ``python benchmarks/crawl_slow_site.py [--pages 16000] [--sites 32] [--runs 5] [--seconds 20]``
 
 A whole LCC on a private MariaDB crawls sites on nginx and one more, in turns: each of whose pages takes so long (its
-robots.txt does not), or which answers its only page at once.  The rate is that of the other sites' pages, until all but
-a twentieth of them were read: the last ones are those of whichever site had the most to do.  The robot has a place for
-each site, as a robot has that is not the bottleneck: else the slow one takes one of the others' places for good, 3 % of
+robots.txt does not), or which answers its only page at once.  The rate is that of the other sites' pages, until all
+but a twentieth were read: the last ones are those of whichever site had the most to do.  The robot has a place
+for each site, as where it is not the bottleneck: else the slow one takes one of the others' places for good, 3 % of
 32.
 """
 
