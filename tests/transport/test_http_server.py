@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import pytest_twisted
 from twisted.internet import reactor
+from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.internet.tcp import Connection
@@ -333,6 +334,25 @@ def test_each_status_has_its_reason(status: int) -> None:
 def test_who_says_nothing(server: Server, sock: socket.socket) -> None:
     """A connection on which nothing is asked is closed."""
     assert closed(sock)
+
+
+def test_the_address_of_a_connection_is_asked_for_once() -> None:
+    hosts: list[Any] = []
+
+    class Hosts(Numbers):
+        def render(self, request: Request) -> bytes | int:
+            hosts.append(request.getHost())
+            return super().render(request)
+
+    transport, asked = StringTransport(IPv4Address("TCP", "192.0.2.1", 80)), []
+    address = transport.getHost()
+    transport.getHost = lambda: (asked.append(1), address)[1]  # type: ignore[method-assign]
+    protocol = GuardedSite(Hosts(), reactor=Clock()).buildProtocol(None)
+    assert protocol is not None
+    protocol.makeConnection(transport)
+    for number in range(3):
+        protocol.dataReceived(GET % number)
+    assert (hosts, len(asked)) == ([address] * 3, 1)
 
 
 def test_what_comes_after_the_end_is_not_looked_at() -> None:

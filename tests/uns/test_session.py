@@ -452,6 +452,20 @@ def test_blanked_subtypes_are_counted(world: World) -> None:
     assert [notice.subtype for notice in qm.sets[0].notices] == ["a: b", "", "", "", "x:y", ""]
 
 
+def test_nothing_of_a_set_is_left_for_the_next_one(world: World) -> None:
+    """What checks elements is kept for the sets of a connection."""
+    qm = world.connect_qm()
+    cp = world.login()
+    for prefix, name, blanked in ((ROOT, "a", 1), (ROOT, "b", 0), (f"{ROOT}x/", "c", 0), ("", f"{ROOT}d", 0)):
+        cp.received.clear()
+        element = url(name, 'm="text/html" s="nonsense"' if blanked else 'm="text/html"')
+        cp.send(f'<lococa:set urlprefix="{prefix}">{element}</lococa:set>')
+        world.pump()
+        assert ("blanked_subtypes" in cp.text) == blanked and 'received="1"' in cp.text
+    told = [notice.curl for each in qm.sets for notice in each.notices]
+    assert told == [f"{ROOT}a", f"{ROOT}b", f"{ROOT}x/c", f"{ROOT}d"]
+
+
 def test_the_password_is_in_no_log(world: World) -> None:
     from twisted.logger import globalLogPublisher
 
