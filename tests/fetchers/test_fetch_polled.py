@@ -44,6 +44,23 @@ def test_a_redirect_of_what_is_polled_leads_anywhere() -> None:
         web.finish()
 
 
+@pytest.mark.parametrize("status", [301, 302])
+def test_a_feed_that_redirects_in_a_circle(status: int) -> None:
+    """By two hosts that send each other on: an error of that poll, after a few requests."""
+    web = MemoryWeb()
+    outcomes = ask(web, POLL._replace(private=False, url="http://93.184.216.34/0"), Redirects().rule(ROOTS, True))
+    requests = 0
+    while not outcomes:
+        peer = web.accept()
+        peer.request()
+        requests += 1
+        assert requests < 20
+        there = f"Location: http://93.184.216.{35 - requests % 2}/{requests % 2}"
+        peer.send(reply(b"", f"{status} X", there, "Connection: close"))
+    assert outcomes[0].error == "redirect-loop" and requests > 1
+    web.finish()
+
+
 @pytest.mark.parametrize(
     ("location", "error"),
     [
