@@ -159,7 +159,7 @@ class Walk:
         if verdict is Verdict.UNCHANGED:
             if known.change:
                 known.state, known.failures = UrlState.CACHED, 0
-        elif verdict is Verdict.LOST:
+        elif verdict in (Verdict.LOST, Verdict.FULL):
             known.state = UrlState.WAITING
         else:
             known.failures += 1
@@ -197,11 +197,12 @@ class Walk:
         for host in ("a.example", "c.example"):
             self.exclude(host, False)
         for _ in range(100):
-            self.now += 40 * DAY
             waiting = [furl for furl, known in self.model.items() if known.state is UrlState.WAITING]
             told = [furl for furl, known in self.model.items() if known.state is UrlState.TOLD]
             if not waiting and not told:
                 break
+            if waiting:  # for a host that is parked; what is only due again would never end
+                self.now += 40 * DAY
             for furl in told:
                 self.answer(URLS.index(furl), Verdict.REFUSED, 0)
             self.tell()

@@ -45,7 +45,7 @@ def ask(tasks: Tasks, order: int, now: int = NOW) -> Poll:
 
 def found(tasks: Tasks, poll: Poll, now: int = NOW) -> StartedJob:
     """The job of what it has found, started."""
-    content = PolledContent(FEED, 1, 2, 3, "ab" * 16, KEY.hex()).to_json()
+    content = PolledContent(FEED, 1, 2, 3, "ab" * 16, KEY.hex())
     making = tasks.store.make_found_jobs([Found(poll, poll.seen + 1, content, poll.order)], now)
     [job] = tasks.start(*result_of(Deferred.fromCoroutine(making)), now=now)
     return job

@@ -55,7 +55,7 @@ class Sitemaps(Tasks):
         key = url_key(self.pid, url, "")
         self.ask([Asked(self.poll_of(task), self.pid, key, self.drawn)], self.now)
         poll = self.poll_of(task)
-        content = PolledContent(url, 1, 2, 3, "ab" * 16, key.hex()).to_json()
+        content = PolledContent(url, 1, 2, 3, "ab" * 16, key.hex())
         making = self.store.make_found_jobs([Found(poll, poll.seen + 1, content, poll.order)], self.now)
         [job] = self.start(*result_of(Deferred.fromCoroutine(making)), now=self.now)
         return job

@@ -146,7 +146,7 @@ TASKS = [
         "unchanged-starts-a-worker",
         "P15: a poll that finds nothing new starts a worker",
         "lcc/roles/scheduler/polls.py",
-        "page.change <= poll.seen or not poll.url",
+        "not poll.url or not _is_unread(poll, page)",
         "not poll.url",
         kind=WORLDS,
     ),
