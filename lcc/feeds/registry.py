@@ -23,5 +23,5 @@ def plugin_named(name: str) -> IFeedPlugin:
     """
     found = installed_plugins()
     if name not in found:
-        raise ConfigError([f"there is no feed plugin {name[:80]!r}; there are {', '.join(found)}"])
+        raise ConfigError([f"there is no feed plugin {name[:80]!r}; there are {', '.join(found) or 'none'}"])
     return found[name]

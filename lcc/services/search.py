@@ -95,7 +95,9 @@ def build(config: Config, environment: Environment) -> RoleService:
     if not listen:
         raise ConfigError(["search.listen: must be set to an endpoint, such as tcp:9800:interface=127.0.0.1"])
     if find_spec("tantivy") is None:
-        raise ConfigError(["search.listen: tantivy is not installed: pip install 'lcc[search]', or leave it empty"])
+        raise ConfigError(
+            ["search.listen: tantivy is not installed: pip install 'dist/lcc-….whl[search]', or leave it empty"]
+        )
     if (
         not settings.open
         and leaves_machine(listen)

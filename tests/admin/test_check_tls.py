@@ -115,7 +115,7 @@ def test_a_socket_on_which_nobody_listens(tmp_path: Path) -> None:
         assert not list(sockets_not_there(parse_config(f"[scheduler]\n{moved}\n", tmp_path)))
 
 
-def test_workers_that_are_not_run(tmp_path: Path) -> None:
+def test_workers_that_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workers = tmp_path / "home" / "workers"
     workers.mkdir(parents=True)
     (tmp_path / "lcc.toml").write_text('home = "home"\n')
@@ -132,5 +132,8 @@ def test_workers_that_are_not_run(tmp_path: Path) -> None:
         assert (
             "manager.workers: " in said and "[manager] user cannot enter" in said and "in [manager] workers" in said
         )
+        (tmp_path / "home" / "python").write_text("")
+        monkeypatch.setattr("lcc.admin.setup.role_checks.sys.executable", str(tmp_path / "home" / "python"))
+        assert [line for line in workers_not_run(config) if f"cannot execute {tmp_path}/home/python: " in line]
     else:
         assert not [line for line in workers_not_run(config) if "[manager] user" in line]

@@ -12,6 +12,7 @@ from lcc.admin.search.comparison import compare_index, index_folder
 from lcc.config import load_config
 from lcc.domain.keys import url_key
 from lcc.search.index import IndexState, TextIndex
+from lcc.search.interfaces import IndexDamaged
 from lcc.search.values import IndexedPage, RemovedPage
 from lcc.storage.database.rows import DELETED
 from lcc.storage.database.transactions import Txn
@@ -122,7 +123,11 @@ def searched(lcc: Lcc, url: str) -> Any:
     return answer["providers"][0]["views"][0]["cached"].get("search")
 
 
-def test_why_a_page_is_not_found(lcc: Lcc, folder: Path) -> None:
+def damaged(self: TextIndex, key: str) -> None:
+    raise IndexDamaged("bad block")
+
+
+def test_why_a_page_is_not_found(lcc: Lcc, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lcc.admin("provider", "add", "--root", "http://www.example.org/")
     change(folder, *(RemovedPage(row.key.hex()) for row in rows(lcc)))
     lcc.write(name_truly)
@@ -162,6 +167,10 @@ def test_why_a_page_is_not_found(lcc: Lcc, folder: Path) -> None:
         "found": True,
         "reason": "only by its first 1,024 bytes ([search] page_bytes)",
     }
+    with monkeypatch.context() as patched:
+        # A damage that shows only when a row is read.
+        patched.setattr(TextIndex, "standing", damaged)
+        assert "bad block (lcc-admin search rebuild)" in searched(lcc, first.curl)["reason"]
     (folder / "meta.json").write_text("{")
     assert "lcc-admin search rebuild" in searched(lcc, first.curl)["reason"]
     (folder / "meta.json").unlink()

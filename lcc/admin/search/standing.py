@@ -47,24 +47,24 @@ def _searched(rows: list[tuple[int, Any]], config: Config, database: BlockingDat
         reason = f"{config.under_home(config.search.folder)} has no index: is lcc-search running, on this machine?"
         return [Searched(found=False, reason=reason)] * len(rows)
     if find_spec("tantivy") is None:
-        reason = "the index cannot be read here: tantivy is not installed (pip install 'lcc[search]')"
+        reason = "the index cannot be read here: tantivy is not installed (pip install 'dist/lcc-….whl[search]')"
         return [Searched(found=False, reason=reason)] * len(rows)
     # Late: they need the extra.
     from lcc.search.index import TextIndex
     from lcc.search.interfaces import IndexDamaged
 
+    providers = searched_providers(config, database)
     try:
         index = TextIndex(folder)
         upto = parse_token(index.state.token).number if index.state.token else 0
+        return [
+            _of_row(row, index, upto, config.search.page_bytes)
+            if providers is None or pid in providers
+            else Searched(found=False, reason="[search] token_file is not for this provider")
+            for pid, row in rows
+        ]
     except (IndexDamaged, TokenError) as error:
         return [Searched(found=False, reason=f"{error} (lcc-admin search rebuild)")] * len(rows)
-    providers = searched_providers(config, database)
-    return [
-        _of_row(row, index, upto, config.search.page_bytes)
-        if providers is None or pid in providers
-        else Searched(found=False, reason="[search] token_file is not for this provider")
-        for pid, row in rows
-    ]
 
 
 def _of_row(row: dict[str, Any], index: Any, upto: int, page_bytes: int) -> Searched:

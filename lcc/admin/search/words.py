@@ -59,7 +59,7 @@ def find_command(admin: Admin, words: tuple[str, ...], order: str, limit: int, a
     except QueryError as error:
         raise click.UsageError(error.text) from None
     if find_spec("tantivy") is None:
-        raise Failed("search needs tantivy", "install it: pip install 'lcc[search]'")
+        raise Failed("search needs tantivy", "install it: pip install 'dist/lcc-….whl[search]'")
     from lcc.search.index import TextIndex
 
     folder: Path = admin.config.under_home(settings.folder) / INDEX

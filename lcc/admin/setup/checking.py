@@ -84,7 +84,7 @@ def check_command(admin: Admin) -> None:
 
 def _text() -> Iterator[str]:
     if not has_trafilatura():
-        yield "trafilatura is not installed here: lxml makes the text of pages (pip install 'lcc[text]')"
+        yield "trafilatura is not installed here: lxml makes the text of pages (pip install 'dist/lcc-….whl[text]')"
 
 
 def _mimetypes(config: Config) -> Iterator[str]:

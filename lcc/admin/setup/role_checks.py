@@ -9,8 +9,10 @@ from __future__ import annotations
 import pwd
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 from lcc.config import Config, unix_socket_path
 from lcc.spider.extractors.poppler import TEXT_PROGRAM
@@ -18,6 +20,7 @@ from lcc.spider.stores.warc import missing_packages
 from lcc.transport.wires import WIRES, wire_of
 from lcc.workers.executables import all_executables, barred_at, hint
 
+_EXTRA = "pip install 'dist/lcc-….whl[search]'"
 _READERS = {
     "cu.content": "botm.content_listen",
     "manager.content": "botm.content_listen",
@@ -83,6 +86,11 @@ def workers_not_run(config: Config) -> Iterator[str]:
     except KeyError:
         yield f"manager.user = {settings.user!r}: no such user, as whom workers run if the manager runs as root"
         return
+    if barred_at(sys.executable, user.pw_uid, user.pw_gid):
+        yield (
+            f"manager.user = {settings.user!r}: cannot execute {Path(sys.executable).resolve()}: workers in Python, "
+            "lcc-job and feeds will fail; install the LCC where everybody can read it, or set another user"
+        )
     for folder in folders:
         barred = barred_at(folder, user.pw_uid, user.pw_gid)
         if barred:
@@ -107,7 +115,7 @@ def spider_lacks(config: Config) -> Iterator[str]:
     if "warc" in settings.stores and (missing := missing_packages()):
         yield (
             f"spider.stores: the store warc needs {' and '.join(missing)}, not installed here: it keeps nothing"
-            " (pip install 'lcc[warc]')"
+            " (pip install 'dist/lcc-….whl[warc]')"
         )
 
 
@@ -116,8 +124,8 @@ def search_lacks(config: Config) -> Iterator[str]:
     if not config.search.listen:
         return
     if find_spec("tantivy") is None:
-        yield "search.listen: tantivy is not installed, and lcc-search does not start: pip install 'lcc[search]'"
+        yield f"search.listen: tantivy is not installed, and lcc-search does not start: {_EXTRA}"
     if find_spec("py3langid") is None:
-        yield "search.listen: py3langid is not installed: languages are what pages say (pip install 'lcc[search]')"
+        yield f"search.listen: py3langid is not installed: languages are what pages say ({_EXTRA})"
     if shutil.which(TEXT_PROGRAM) is None:
         yield f"search.listen: {TEXT_PROGRAM} is not installed: PDF documents have no text (install poppler-utils)"

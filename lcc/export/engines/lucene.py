@@ -30,7 +30,7 @@ def start_java(jars: Path) -> None:
     :raises Failed: something is missing.
     """
     if find_spec("jpype") is None:
-        raise Failed("lucene needs JPype", "install it: pip install 'lcc[lucene]'")
+        raise Failed("lucene needs JPype", "install it: pip install 'dist/lcc-….whl[lucene]'")
     import jpype
 
     paths = [sorted(jars.glob(f"{name}*.jar")) for name in _WANTED]

@@ -38,7 +38,7 @@ class Tantivy:
 
     def __init__(self, folder: Path) -> None:
         if find_spec("tantivy") is None:
-            raise Failed("tantivy needs its library", "install it: pip install 'lcc[search]'")
+            raise Failed("tantivy needs its library", "install it: pip install 'dist/lcc-….whl[search]'")
         import tantivy
 
         self._folder = folder
