@@ -1,4 +1,4 @@
-"""Points in time as text: ISO 8601, or seconds since 1970; dates of HTTP."""
+"""Points in time as text, and back: ISO 8601, or seconds since 1970; dates of HTTP."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ from lcc.numbers import parse_number
 _SECONDS = re.compile(r"(-?[0-9]{1,12})(?:\.[0-9]+)?").fullmatch
 _SECONDS_MAX = 10**12
 _DATE_CHARS_MAX = 100
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""Of the years 1 to 9999: calendars and date formats have no others, while sites tell any number."""
+
+
+def moment(seconds: float) -> datetime:
+    """A point in time, in UTC; one that no calendar has is the first or the last that it has."""
+    return datetime.fromtimestamp(min(max(seconds, _FIRST_SECOND), _LAST_SECOND), UTC)
+
+
+def iso_utc(seconds: float) -> str:
+    """A point in time as ISO 8601, to the second, in UTC (``Z``)."""
+    return f"{moment(seconds).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def parse_time(text: str) -> int:

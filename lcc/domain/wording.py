@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from lcc.domain.times import moment
 
 Lines = list[tuple[str, str]]
 """A screen: a name, which is empty where the line above goes on, and a text."""
@@ -24,7 +24,7 @@ def duration(seconds: float) -> str:
 
 def utc(seconds: float) -> str:
     """A point in time, to the second, in UTC (which is not said)."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+    return moment(seconds).replace(tzinfo=None).isoformat(" ", "seconds")
 
 
 def more(shown: int, count: int, what: str) -> Lines:

@@ -16,10 +16,14 @@ def is_read(page: Page) -> bool:
     return page.row.state == CACHED and not page.missing and page.row.mimetype in TYPES
 
 
-def index_change(page: Page, text: PageLinks | None) -> IndexChange | None:
+_DAY_SECONDS = 86400
+
+
+def index_change(page: Page, text: PageLinks | None, now: float) -> IndexChange | None:
     """What becomes of a page in the index; None: nothing, it is of a type that none of whose pages are in it.
 
     :param text: of the page, if :func:`is_read`.
+    :param now: seconds since 1970; no page is newer by more than a day, or it would be the newest one for ever.
     """
     row = page.row
     key = row.key.hex()
@@ -37,7 +41,7 @@ def index_change(page: Page, text: PageLinks | None) -> IndexChange | None:
         url=row.burl if row.burl and browsable else row.curl,
         site=host_of(row.curl),
         type=TYPES[row.mimetype],
-        date=row.mtime or row.fetched_time or 0,
+        date=min(row.mtime or row.fetched_time or 0, int(now) + _DAY_SECONDS),
         title="" if text is None else text.title,
         headings="" if text is None else text.headings,
         text="" if text is None else text.text,

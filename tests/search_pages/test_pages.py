@@ -15,6 +15,7 @@ from lcc.domain.keys import url_key
 from lcc.roles.search.pages.base import followed
 from lcc.roles.search.pages.cached import Unconnected, kind_shown
 from lcc.roles.search.pages.results import address, narrowed, several
+from lcc.search.query import parse_query
 from lcc.search.values import Facet, Order
 from tests.support.pdf import pdf_with_text
 
@@ -33,6 +34,18 @@ def fill(search: Searching) -> None:
     search.put(f"{B}orchard", article("The orchard", "Cherries only."), pid=2, mtime=2000)
     search.put(f"{A}notes", "orchard notes, plain", mimetype="text/plain", mtime=1000)
     search.put(f"{A}hostile", article(escaped(HOSTILE), f"An orchard {escaped(HOSTILE)} it is."), mtime=500)
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_page_from_the_far_future_takes_no_answer_away(open_search: Callable[..., Searching]) -> None:
+    search = open_search()
+    search.put(f"{A}far", article("Far", "An orchard."), mtime=999_999_999_999)
+    search.put(f"{A}near", article("Near", "An orchard."), mtime=1000)
+    await search.indexed()
+    for query in ("", "&format=atom", "&format=json", "&order=date"):
+        assert (await search.browser().get(f"/search?q=orchard{query}")).status == 200, query
+    (hit,) = (hit for hit in search.engine.index._index.search(parse_query("far", "", 0), None, 9).hits)
+    assert hit.date <= search.engine.now() + 86400
 
 
 @pytest_twisted.ensureDeferred

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,6 +21,7 @@ from lcc.config import Config
 from lcc.domain.keys import url_key
 from lcc.domain.mimetypes import normalise_mimetype
 from lcc.domain.urls import normalise
+from lcc.domain.wording import utc
 from lcc.errors import UrlError
 from lcc.insight.records import user_record
 from lcc.model import CachedUrl
@@ -108,7 +108,7 @@ def _print_row(record: dict[str, Any], as_json: bool, err: bool) -> None:
     headers = record.pop("headers")
     for name, value in record.items():
         if value is not None and value != "":
-            text = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC" if name in _TIMES else value
+            text = f"{utc(value)} UTC" if name in _TIMES else value
             click.echo(clean(f"{name + ':':19}{text}"), err=err)
     for name, value in headers:
         click.echo(clean(f"{'header:':19}{name}: {value}"), err=err)

@@ -7,11 +7,11 @@ leads to what changes after it: its address has the token of ``/changes``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from urllib.parse import parse_qsl, urlencode
 
 import attrs
 
+from lcc.domain.times import iso_utc
 from lcc.insight.records import CACHED, user_record
 from lcc.model import CachedUrl
 from lcc.protocols.xmlfeed import NAMESPACE
@@ -128,7 +128,7 @@ def atom_document(changed: Changed, topic: str, url: str, hub: str, now: int) ->
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<feed xmlns="http://www.w3.org/2005/Atom" xmlns:at="{_TOMBSTONES}" xmlns:lcc="{NAMESPACE}">\n'
         f"<id>{escape(topic)}</id>\n<title>Changes of a Local Content Cache</title>\n"
-        f"<author><name>LCC</name></author>\n<updated>{_time(newest)}</updated>\n",
+        f"<author><name>LCC</name></author>\n<updated>{iso_utc(newest)}</updated>\n",
         *(f'<link rel="{rel}" href="{escape(address)}"/>\n' for rel, address in links),
         *(_entry(row, url, now) for row in reversed(changed.rows)),
         "</feed>\n",
@@ -138,7 +138,7 @@ def atom_document(changed: Changed, topic: str, url: str, hub: str, now: int) ->
 
 def _entry(row: CachedUrl, url: str, now: int) -> str:
     ident, record = f"urn:x-lcc:{row.key.hex()}", user_record(row)
-    when = _time(row.change_time or row.fetched_time or now)
+    when = iso_utc(row.change_time or row.fetched_time or now)
     fields = f"<lcc:url{row_attributes(record)}/>"
     if row.state != CACHED:
         return f'<at:deleted-entry ref="{ident}" when="{when}">{fields}</at:deleted-entry>\n'
@@ -150,7 +150,3 @@ def _entry(row: CachedUrl, url: str, now: int) -> str:
         f'<link rel="alternate" href="{page}"/><link rel="via" href="{escape(str(record["furl"]))}"/>'
         f"{content}{fields}</entry>\n"
     )
-
-
-def _time(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -13,11 +13,11 @@ ranges of change numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from functools import partial
 
 import attrs
 
+from lcc.domain.times import iso_utc
 from lcc.insight.records import CACHED
 from lcc.model import CachedUrl
 from lcc.protocols.xmltext import attributes, escape
@@ -47,7 +47,6 @@ PARTS_MAX = 50_000
 PROVIDERS_MAX = 50_000
 _SITEMAPS = "http://www.sitemaps.org/schemas/sitemap/0.9"
 _TERMS = "http://www.openarchives.org/rs/terms/"
-_YEAR_9999 = 253402300799
 
 
 @attrs.frozen
@@ -223,7 +222,7 @@ def _change(source: Source, row: CachedUrl) -> str:
 
 def utc(time: int) -> str:
     """A time as in these documents."""
-    return f"{datetime.fromtimestamp(min(max(time, 0), _YEAR_9999), UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return iso_utc(max(time, 0))
 
 
 def _content(row: CachedUrl) -> dict[str, str]:

@@ -180,7 +180,7 @@ class Follower:
 
     async def _add(self, pages: Sequence[Page], extracted: Deferred[list[PageLinks]]) -> None:
         texts = iter(await extracted)
-        found = [index_change(page, next(texts) if is_read(page) else None) for page in pages]
+        found = [index_change(page, next(texts) if is_read(page) else None, self._now()) for page in pages]
         changes = [change for change in found if change is not None]
         self._count(len(pages), changes)
         if changes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from urllib.parse import urlencode
 
+from lcc.domain.times import iso_utc
 from lcc.protocols.xmltext import escape
 from lcc.roles.search.pages.base import SearchFrontPage, followed
 from lcc.search.values import Hit, Query, Results
@@ -36,7 +36,7 @@ def feed(query: Query, results: Results, base: str, name: str) -> bytes:
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<feed xmlns="http://www.w3.org/2005/Atom" xmlns:opensearch="{OPENSEARCH_NAMESPACE}">\n'
         f"<id>{escape(page)}</id>\n<title>{escape(f'{query.text} · {name}')}</title>\n"
-        f"<author><name>{escape(name)}</name></author>\n<updated>{_time(updated)}</updated>\n"
+        f"<author><name>{escape(name)}</name></author>\n<updated>{iso_utc(updated)}</updated>\n"
         f"<opensearch:totalResults>{results.total}</opensearch:totalResults>\n"
         f'<opensearch:Query role="request" searchTerms="{escape(query.text)}"/>\n',
         *(f'<link rel="{rel}" type="{kind}" href="{escape(href)}"/>\n' for rel, kind, href in links),
@@ -51,14 +51,10 @@ def _entry(hit: Hit, base: str) -> str:
     page = followed(hit.url) if hit.browsable else ""
     return (
         f"<entry><id>urn:x-lcc:{hit.key}</id><title>{escape(hit.title or hit.url)}</title>"
-        f"<updated>{_time(hit.date)}</updated>"
+        f"<updated>{iso_utc(hit.date)}</updated>"
         f'<link rel="alternate" href="{escape(page or copy)}"/><link rel="related" href="{escape(copy)}"/>'
         f'<summary type="text">{escape(hit.snippet.text)}</summary></entry>\n'
     )
-
-
-def _time(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 class OpenSearchPage(SearchFrontPage):
