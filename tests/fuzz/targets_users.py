@@ -112,7 +112,7 @@ class XmlQuestions(Target):
         check(not self.world.users.sessions, "somebody is left")
 
     def close(self) -> None:
-        self.world.users.watcher.stop()
+        self.world.watcher.stop()
         self.world.close()
 
 
@@ -256,7 +256,7 @@ class HttpQuestions(_Http):
         check(not self.factory.protocols, "somebody is left")
 
     def close(self) -> None:
-        self.world.users.watcher.stop()
+        self.world.watcher.stop()
         self.content.close()
         self.settle()
         self.world.close()

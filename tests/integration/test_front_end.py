@@ -96,12 +96,12 @@ def test_two_lccs_look_like_one(
         _notify(front.folder / "home" / "notify-scheduler.sock", (first, second))
 
         # Both caches are one: rows, a page's content, a package, an answer over XML.
-        users = Cache(f"unix:{front.folder}/home/cu.sock")
-        rows = list(users.urls())
-        assert sorted({row["pid"] for row in rows}) == [first.pid, second.pid] and len(rows) == 7
-        for row in (rows[0], rows[-1]):
-            assert hashlib.md5(users.content(row["key"]).read()).hexdigest() == row["md5"]
-        package = b"".join(users.package("tar").pieces())
+        with Cache(f"unix:{front.folder}/home/cu.sock") as users:
+            rows = list(users.urls())
+            assert sorted({row["pid"] for row in rows}) == [first.pid, second.pid] and len(rows) == 7
+            for row in (rows[0], rows[-1]):
+                assert hashlib.md5(users.content(row["key"]).read()).hexdigest() == row["md5"]
+            package = b"".join(users.package("tar").pieces())
         with tarfile.open(fileobj=io.BytesIO(package)) as tar:
             assert len(tar.getnames()) >= 7
         # One sub-LCC is away: its providers are told to try again later, the others' notice nothing.

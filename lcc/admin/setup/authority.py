@@ -46,7 +46,7 @@ PUBLIC = "public"
 """In place of a role: a certificate for the ports of providers and content users."""
 CLOCK_SKEW = timedelta(hours=1)
 """Certificates are valid from so long ago on, for hosts whose clocks are behind."""
-_LISTENS = frozenset({"qm", "uns", "botm", "bot", "scheduler", "metrics", PUBLIC})
+_LISTENS = frozenset({"qm", "uns", "botm", "bot", "scheduler", "fe_uns", "metrics", PUBLIC})
 _CONNECTS = frozenset(ROLES) - {"qm"}
 _HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*")
 
