@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
@@ -27,6 +28,10 @@ STALE = "This form has expired or came from another site: please submit it again
 STATIC = {"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"}
 """Files of all sites, and their types."""
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?", re.ASCII).fullmatch
+_TEXT = frozenset("\n\t\u061c\u200c\u200d\u200e\u200f")
+"""Not printable by themselves, but words of many scripts are misspelt without them."""
+_UNSEEN = frozenset("\u00ad\u200b\u2060\ufeff")
+"""Say only where a line may end."""
 _SECRET = re.compile(r"[0-9a-f]{32}", re.ASCII).fullmatch
 
 
@@ -268,12 +273,21 @@ def own_path(text: str) -> str:
 
 
 def printable(text: str, chars: int = 0) -> str:
-    """A peer's text for people: what cannot be printed, or would turn the text around, is replaced.
+    """A peer's text for people: what cannot be printed, or would turn the text around, is replaced; spaces of all
+    scripts, joiners, and marks of direction are text.
 
     :param chars: cut to so many; 0: it is not cut.
     """
     cut = text if not chars or len(text) <= chars else f"{text[: chars - 1]}…"
-    return "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in cut)
+    return cut if cut.isprintable() else "".join(map(_printed, cut))
+
+
+def _printed(character: str) -> str:
+    if character.isprintable() or character in _TEXT:
+        return character
+    if character in _UNSEEN:
+        return ""
+    return character if unicodedata.category(character) == "Zs" else "\ufffd"
 
 
 def usual_fault(failure: Failure) -> Explained | None:

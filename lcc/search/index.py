@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import thread_time
 from typing import Any, NamedTuple
 
 import attrs
@@ -40,7 +41,7 @@ from lcc.search.values import (
     Snippet,
 )
 
-FORMAT = 2
+FORMAT = 3
 """Of the documents: an index of another one is built anew."""
 HITS_MAX = 1000
 """Nobody reads on behind as many."""
@@ -50,9 +51,11 @@ SUGGEST_UP_TO = 3
 """Whoever finds more has not misspelt anything."""
 _NEAR_CHARS = 100
 """Signs in such a distance are nothing that a snippet lacks."""
+SUGGEST_SECONDS = 0.02
+"""Of the processor, for one query: its words, and the texts that are like them, are a stranger's."""
 _SAMPLE = 20
-_SAMPLE_CHARS = 20_000
-_SUGGESTED_WORDS_MAX = 8
+_SAMPLE_CHARS = 10_000
+_SUGGESTED_WORDS_MAX = 2
 _STATE = "!state"
 
 
@@ -268,6 +271,10 @@ class TextIndex:
             lookup, max(limit, 1), offset=offset, **({"order_by_field": "date"} if by_date else {})
         )
         total = found.count
+        # Scores tell in how many pages the words are, also in those of others.  Relative ones tell less.
+        best = 1.0
+        if scopes is not None and found.hits and not by_date:
+            best = (searcher.search(lookup, 1) if offset else found).hits[0][0] or 1.0
         # What is said of "not" is nothing to mark.
         words = [each for each in query.clauses if not each.negated and each.kind in (Kind.WORD, Kind.PHRASE)]
         marks = Lookup.boolean_query([(Occur.Should, self._text(each, ("text",))) for each in words])
@@ -276,7 +283,7 @@ class TextIndex:
         hits = []
         for score, address in found.hits[:limit]:
             document = searcher.doc(address)
-            hits.append(_hit(document, snippets, 0.0 if by_date else score))
+            hits.append(_hit(document, snippets, 0.0 if by_date else score / best))
         end = offset + len(hits)
         sites: tuple[Facet, ...] = ()
         types: tuple[Facet, ...] = ()
@@ -393,28 +400,36 @@ class TextIndex:
 
     def _suggestion(self, searcher: Any, query: Query, scopes: Scopes, total: int) -> str:
         """The query with words put right that are hardly found; empty: that finds no more."""
-        text, shift = query.text, 0
+        end = thread_time() + SUGGEST_SECONDS
+        text, shift, looked_for = query.text, 0, 0
         clauses = []
         for clause in query.clauses:
-            better = "" if clause.negated else self._better(searcher, clause, scopes)
+            better = ""
+            if not clause.negated and looked_for < _SUGGESTED_WORDS_MAX and self._is_rare(searcher, clause, scopes):
+                looked_for += 1
+                better = self._better(searcher, clause, scopes, lambda: thread_time() < end)
             clauses.append(clause._replace(text=better) if better else clause)
             if better:
-                at = text.find(clause.text, clause.at + shift)
-                text = text[:at] + better + text[at + len(clause.text) :]
-                shift += len(better) - len(clause.text)
+                text = text[: clause.begin + shift] + better + text[clause.end + shift :]
+                shift += len(better) - (clause.end - clause.begin)
         if text == query.text or searcher.search(self._lookup(clauses, scopes), 1).count <= total:
             return ""
         return text
 
-    def _better(self, searcher: Any, clause: Clause, scopes: Scopes) -> str:
-        """A word that is found more often than this one; empty: there is none."""
+    def _is_rare(self, searcher: Any, clause: Clause, scopes: Scopes) -> bool:
+        """Whether it is one word that is hardly found, and could be misspelt."""
         if clause.kind not in (Kind.WORD, Kind.TITLE) or len(words := self._words(clause.text)) != 1:
-            return ""
-        [word] = words
-        if len(word) < 3 or any(map(str.isdigit, word)):
-            return ""
-        if searcher.search(self._lookup([clause], scopes), 1).count > SUGGEST_UP_TO:
-            return ""
+            return False
+        if len(words[0]) < 3 or any(map(str.isdigit, words[0])):
+            return False
+        return bool(searcher.search(self._lookup([clause], scopes), 1).count <= SUGGEST_UP_TO)
+
+    def _better(self, searcher: Any, clause: Clause, scopes: Scopes, in_time: Callable[[], bool]) -> str:
+        """A word that is spelt like this one and may be found more often; empty: there is none.
+
+        :param in_time: whether there is time left to look for it.
+        """
+        [word] = self._words(clause.text)
         distance = 1 if len(word) < 6 else 2
         # Pages with a word like it, of those that may be seen: what they have is their most frequent one.
         near = [
@@ -425,13 +440,14 @@ class TextIndex:
         if scopes is not None:
             parts.append((Occur.Must, Lookup.term_set_query(self._schema, "provider", sorted(scopes))))
         found = searcher.search(Lookup.boolean_query(parts), _SAMPLE).hits
-        texts = []
-        for _, address in found:
+
+        def words_of(address: Any) -> set[str]:
             document = searcher.doc(address)
             title = json.loads(document.get_first("record")).get("title", "")
             text = (document.get_first("text") or "")[:_SAMPLE_CHARS]
-            texts.append({*self._words(title), *self._analyzer.analyze(text)})
-        return nearest(word, texts, distance)
+            return {*self._words(title), *self._analyzer.analyze(text)}
+
+        return nearest(word, (words_of(address) for _, address in found), distance, in_time)
 
 
 _KINDS = ("page", "unread", "hidden", "missing")

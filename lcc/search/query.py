@@ -74,16 +74,19 @@ def _clauses(text: str, now: float) -> Iterator[Clause]:
         at = match.end()
         minus, prefix, phrase, word = match.groups()
         begin = match.start(1)
+        place = match.span(4 if phrase is None else 3)
         kind = _PREFIXES.get((prefix or "").lower())
         if prefix and kind is None:
             # No prefix of ours: http://host, C:, a:b.
             word, phrase = f"{prefix}:{word if phrase is None else phrase}", None
+            place = match.start(2), at
         said = (word if phrase is None else phrase).strip()
         if said.endswith(":") and (said[:-1].lower() in _PREFIXES):
             raise QueryError(f"{said} has nothing behind it", begin)
         if kind in (None, Kind.TITLE):
             if any(map(str.isalnum, said)):
-                yield Clause(kind or (Kind.WORD if phrase is None else Kind.PHRASE), said, bool(minus), begin)
+                is_what = kind or (Kind.WORD if phrase is None else Kind.PHRASE)
+                yield Clause(is_what, said, bool(minus), begin, 0, *place)
             elif kind is not None:
                 raise QueryError("title: has no word behind it", begin)
         else:

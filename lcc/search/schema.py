@@ -27,6 +27,9 @@ _ONE_BY_ONE = re.compile(
 )
 """Scripts without spaces between words: each character is one, and several together are a phrase."""
 
+_UNSEEN = re.compile(r"(?<=\w)[\u00ad\u061c\u200c-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]+(?=\w)")
+"""Within a word no reader sees them: soft hyphens, joiners, and what turns the text around."""
+
 
 def word_analyzer() -> Any:
     """Takes a text that went through :func:`set_apart` apart into words as they are indexed: lower case, without
@@ -34,15 +37,16 @@ def word_analyzer() -> Any:
     return (
         TextAnalyzerBuilder(Tokenizer.simple())
         .filter(Filter.remove_long(WORD_BYTES_MAX))
+        .filter(Filter.ascii_fold())  # first: the lower case of "İ" are two characters
         .filter(Filter.lowercase())
-        .filter(Filter.ascii_fold())
         .build()
     )
 
 
 def set_apart(text: str) -> str:
-    """The text with characters that are words of their own set apart from others, as no reader sees."""
-    return text if text.isascii() else _ONE_BY_ONE.sub(_each_apart, text)
+    """The text with characters that are words of their own set apart from others, as no reader sees, and without
+    what no reader sees within a word."""
+    return text if text.isascii() else _ONE_BY_ONE.sub(_each_apart, _UNSEEN.sub("", text))
 
 
 def _each_apart(match: re.Match[str]) -> str:
@@ -50,7 +54,7 @@ def _each_apart(match: re.Match[str]) -> str:
 
 
 def put_together(text: str, marks: Iterable[tuple[int, int]]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """A part of a text as it was before :func:`set_apart`, and places in it; those that touch become one."""
+    """A part of a text as it was before it was :func:`set_apart`, and places in it; those that touch become one."""
     found: list[tuple[int, int]] = []
     for mark in marks:
         begin, end = (at - text.count(_SEPARATOR, 0, at) for at in mark)

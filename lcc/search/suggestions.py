@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 
 
-def nearest(word: str, texts: Iterable[Set[str]], distance_max: int) -> str:
+def nearest(word: str, texts: Iterable[Set[str]], distance_max: int, in_time: Callable[[], bool]) -> str:
     """The word of these texts that is most like it; of several, that of most texts; empty: none.
 
     :param distance_max: letters that were left out, added, replaced, or swapped with the next one.
+    :param in_time: asked before each step; once it is not, the best so far is it.
     """
+    letters = {*word}
     counts: Counter[str] = Counter()
     for words in texts:
-        counts.update(each for each in words if abs(len(each) - len(word)) <= distance_max)
-    found = [
-        (distance, -count, each)
-        for each, count in counts.items()
-        if each != word and (distance := distance_of(word, each, distance_max)) <= distance_max
-    ]
-    return min(found)[2] if found else ""
+        # Each letter that differs is at most one that is not there.
+        counts.update(
+            each
+            for each in words
+            if abs(len(each) - len(word)) <= distance_max and len(letters.difference(each)) <= distance_max
+        )
+        if not in_time():
+            break
+    best = (distance_max + 1, 0, "")
+    for each, count in counts.most_common():
+        if not in_time():
+            break
+        if each != word:
+            best = min(best, (distance_of(word, each, distance_max), -count, each))
+    return best[2] if best[0] <= distance_max else ""
 
 
 def distance_of(one: str, other: str, maximum: int) -> int:

@@ -41,6 +41,7 @@ class Clause(NamedTuple):
     :ivar text: as it was written, without prefix, quotes and minus.
     :ivar negated: pages that fulfil it are left out.
     :ivar at: where it begins in the query.
+    :ivar begin, end: where its word or phrase is in the query, without prefix, quotes and minus.
     :ivar since: seconds since 1970, of :attr:`Kind.SINCE`.
     """
 
@@ -49,6 +50,8 @@ class Clause(NamedTuple):
     negated: bool = False
     at: int = 0
     since: int = 0
+    begin: int = 0
+    end: int = 0
 
 
 @attrs.frozen
@@ -98,7 +101,8 @@ class Hit:
 
     :ivar url: where people find it; if it is not ``browsable``, only the cached copy can be shown.
     :ivar title: plain text; empty: it has none.
-    :ivar score: higher fits better; comparable within one result only.
+    :ivar score: higher fits better; comparable within one result only; for who may not see all pages, the best hit
+        has 1.
     :ivar key: of ``lcc-cu``, hexadecimal: names the cached copy.
     :ivar date: when it was modified, or else fetched; seconds since 1970.
     :ivar type: ``html``, ``pdf``, ``text``, or else its MIME type.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator
+from itertools import islice, permutations
 from pathlib import Path
 
 import attrs
@@ -217,6 +218,55 @@ def test_what_is_out_of_scope_is_in_nothing_that_is_told(index: TextIndex) -> No
 def test_suggestions(index: TextIndex, text: str, suggestion: str) -> None:
     fill(index, *(indexed(number, "a search engine in Zürich", "Engines") for number in range(20)))
     assert search(index, text).suggestion == suggestion
+
+
+def test_suggestions_stand_where_the_word_was(index: TextIndex) -> None:
+    fill(index, *(indexed(number, "title words search") for number in range(10)))
+    assert search(index, "title:wrods words titel").suggestion == ""
+    assert search(index, 'serahc:"-" search').suggestion == "search search"
+    assert search(index, "-serahcx serahc words").suggestion == "-serahcx search words"
+
+
+def test_suggestions_take_no_more_than_their_time(index: TextIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("".join(each) for each in permutations("abcdefgh"))
+    fill(index, *(indexed(number, " ".join(islice(words, 300))) for number in range(20)))
+    asked = []
+
+    def clock() -> float:
+        asked.append(1)
+        return len(asked) / 1000
+
+    monkeypatch.setattr("lcc.search.index.thread_time", clock)
+    search(index, "abcdefgx abcdexgh abxdefgh axcdefgh")
+    assert len(asked) < 30
+
+
+def test_scores_tell_nothing_of_pages_out_of_scope(index: TextIndex) -> None:
+    fill(index, indexed(1, "common words"), indexed(2, "common"))
+    before = [hit.score for hit in search(index, "common", frozenset({1})).hits]
+    assert before[0] == 1.0 > before[1] > 0.0
+    fill(index, *(indexed(number, "common", provider=2) for number in range(3, 50)))
+    found = search(index, "common", frozenset({1}), limit=1)
+    assert found.hits[0].score == 1.0
+    (behind,) = search(index, "common", frozenset({1}), after=found.next).hits
+    assert 0.0 < behind.score < 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Zu\u00adsammen", "zusammen"),
+        ("zusammen", "Zu\u00adsammen"),
+        ("İstanbul", "istanbul"),
+        ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u0645\u06cc\u062e\u0648\u0627\u0647\u0645"),
+        ("ab\u200e\u200dcd", "abcd"),
+    ],
+)
+def test_words_that_people_see_as_one(index: TextIndex, text: str, query: str) -> None:
+    fill(index, indexed(1, f"{text} 👩\u200d💻 word", text))
+    assert numbers(index, query) == numbers(index, f"title:{query}") == [1]
+    (hit,) = search(index, query).hits
+    assert hit.title == text and "👩\u200d💻" in hit.snippet.text and hit.snippet.marks
 
 
 def test_a_page_is_replaced_and_removed(index: TextIndex) -> None:

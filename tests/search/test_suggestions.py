@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,9 +50,26 @@ def test_distances_are_exact_up_to_the_maximum(one: str, other: str, maximum: in
     assert found == distance if distance <= maximum else found > maximum
 
 
+def always() -> bool:
+    return True
+
+
+def test_words_that_are_alike_without_end_cost_what_there_is_time_for() -> None:
+    left = iter([True] * 5)
+    read = []
+
+    def texts() -> Iterator[set[str]]:
+        for number in range(100):
+            read.append(number)
+            yield {f"search{letter}{number}" for letter in "abcdef"} | {"searched"}
+
+    assert nearest("search", texts(), 2, lambda: next(left, False)) == ""
+    assert len(read) == 6
+
+
 def test_the_nearest_word_and_of_several_the_most_frequent() -> None:
     texts = [{"search", "march"}, {"search"}, {"serial", "perch"}, set[str]()]
-    assert nearest("serach", texts, 2) == "search"
-    assert nearest("xyz", texts, 2) == ""
-    assert nearest("search", [{"search"}], 2) == ""
-    assert nearest("cart", [{"card"}, {"care"}, {"care"}], 1) == "care"
+    assert nearest("serach", texts, 2, always) == "search"
+    assert nearest("xyz", texts, 2, always) == ""
+    assert nearest("search", [{"search"}], 2, always) == ""
+    assert nearest("cart", [{"card"}, {"care"}, {"care"}], 1, always) == "care"

@@ -12,8 +12,9 @@ import pytest_twisted
 from lxml import etree
 
 from lcc.domain.keys import url_key
+from lcc.roles.front import printable
 from lcc.roles.search.pages.base import followed
-from lcc.roles.search.pages.cached import Unconnected, kind_shown
+from lcc.roles.search.pages.cached import kind_shown, unconnected
 from lcc.roles.search.pages.results import address, narrowed, several
 from lcc.search.query import parse_query
 from lcc.search.values import Facet, Order
@@ -260,20 +261,25 @@ def test_types_of_copies(mimetype: str, shown: str) -> None:
     assert kind_shown(mimetype) == shown
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
-def test_copies_have_no_elements_that_connect(encoding: str) -> None:
-    """However the page arrives."""
-    page = "<p>Linked <a href=/link>link</a><LinK rel=preconnect><b>&lt;link<li>nk<iFrame\n/><link".encode(encoding)
-    wanted = "<p>Linked <a href=/link>link</a><Linx rel=preconnect><b>&lt;link<li>nk<iFramx\n/><linx".encode(encoding)
-    for size in range(1, 60):
-        passed: list[bytes] = []
-        copy = Unconnected(Passed(passed))
-        for start in range(0, len(page), size):
-            copy.write(page[start : start + size])
-        copy.flush()
-        assert b"".join(passed) == wanted, size
+@pytest.mark.parametrize("charset", ["utf-8", "utf-16-le", "utf-16-be", "iso-2022-jp", "windows-1252", ""])
+def test_copies_have_no_elements_that_connect(charset: str) -> None:
+    page = "<p>Linked <a href=/link>link</a><LinK rel=preconnect><b>&lt;link<li>nk<iFrame\n/><link"
+    wanted = b"<p>Linked <a href=/link>link</a><Linx rel=preconnect><b>&lt;link<li>nk<iFramx\n/><linx"
+    assert unconnected(page.encode(charset or "utf-8"), charset) == wanted
 
 
-class Passed:
-    def __init__(self, pieces: list[bytes]) -> None:
-        self.write = pieces.append
+def test_copies_are_looked_at_as_browsers_read_them() -> None:
+    """Also where bytes that mean nothing stand between letters, or the page says another encoding than its site."""
+    hidden = b"<li\x1b(Bnk rel=preconnect>"
+    assert unconnected(hidden, "iso-2022-jp") == b"<linx rel=preconnect>"
+    assert unconnected(b"<li\0nk>", "") == b"<linx>"
+    assert b"<link" not in unconnected(b"<meta charset=iso-2022-jp>" + hidden, "")
+    assert unconnected("<p>日本".encode("iso-2022-jp"), "iso-2022-jp") == "<p>日本".encode()
+
+
+def test_texts_are_shown_as_they_are_read() -> None:
+    good = "東京\u3000大阪 \u06cc\u200c\u062e 👩\u200d💻 10\u00a0km \u200f\u05e9\n"
+    assert printable(good) == good
+    assert printable("Zu\u00adsammen") == "Zusammen"
+    for each in "\0\x1b\x85\u202e\u2066\ud800\u0378\u2028\ue000":
+        assert printable(f"a{each}b") == "a\ufffdb", ascii(each)

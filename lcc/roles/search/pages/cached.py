@@ -3,7 +3,7 @@
 A copy is what strangers wrote.  The frame is a sandbox, and so is the document itself (also where somebody opens it
 alone): no script runs, no form is sent, nothing is loaded, and no other page takes its place.  No policy keeps a
 ``<link rel=preconnect>``, or a frame, from connecting, so there are none.  What browsers do not show without
-plugins is given as a file.
+plugins is given as a file.  HTML is sent in UTF-8, whatever it was in, so that browsers read what was looked at.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from twisted.internet.interfaces import IConsumer, IReactorTime
-from zope.interface import implementer
+from twisted.internet.interfaces import IReactorTime
 
 from lcc.client.blocking import Gone
 from lcc.model.states import CACHED
@@ -21,6 +20,7 @@ from lcc.roles.search.index import NotOpen
 from lcc.roles.search.pages.base import Front, SearchFrontPage, shown_address
 from lcc.roles.search.readers import Reader
 from lcc.search.interfaces import IndexDamaged
+from lcc.spider.extractors.html import in_utf8
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_security import PAGE_HEADERS
 from lcc.transport.http_server import BodyRequest
@@ -36,14 +36,12 @@ _SHOWN_HTML = "text/html"
 _HTML = frozenset({_SHOWN_HTML, "application/xhtml+xml"})
 _CONNECTING = ("link", "iframe", "frame", "fencedframe", "object", "embed", "portal")
 """Elements for which browsers connect before any policy is asked."""
-_ELEMENT = re.compile(
-    rb"<\x00?(?:%s)" % b"|".join(rb"\x00?".join(map(str.encode, name)) for name in _CONNECTING), re.IGNORECASE
-)
-"""In ASCII and what contains it, and in UTF-16."""
-_ELEMENT_BYTES = 24
-"""At most."""
+_ELEMENT = re.compile(rb"<(?:%s)" % b"|".join(map(str.encode, _CONNECTING)), re.IGNORECASE)
+HTML_BYTES_MAX = 4 << 20
+"""Of a copy that is shown as HTML."""
 TEXT_CHARS_MAX = 100_000
 """Of a text without its page."""
+TOO_LONG = "This page is too long to be shown."
 NOT_FOUND = "There is no copy of this page, or it is in the cache no longer."
 
 
@@ -122,55 +120,49 @@ class CopyPage(_OfKey):
             content.close()
             return
         kind = kind_shown(row["mimetype"])
-        charset = f"; charset={row['charset']}" if row["charset"] else ""
-        request.setHeader("content-type", f"{kind}{charset}" if kind else "application/octet-stream")
+        charset, size_bytes = row["charset"], content.size_bytes
+        html = None
+        if kind == _SHOWN_HTML:
+            if size_bytes > HTML_BYTES_MAX:
+                content.close()
+                raise HttpError(404, TOO_LONG)
+            html = unconnected(await content.read(HTML_BYTES_MAX), charset)
+            channel = request.channel
+            if channel is None:
+                return
+            charset, size_bytes = "utf-8", len(html)
+        parameter = f"; charset={charset}" if charset else ""
+        request.setHeader("content-type", f"{kind}{parameter}" if kind else "application/octet-stream")
         request.setHeader("content-disposition", "inline" if kind else f'attachment; filename="{row["key"][:12]}"')
         headers = PAGE_HEADERS | {
             "content-security-policy": COPY_POLICY,
             "x-frame-options": "SAMEORIGIN",
             "x-dns-prefetch-control": "off",
-            "content-length": str(content.size_bytes),
+            "content-length": str(size_bytes),
         }
         for name, value in headers.items():
             request.setHeader(name, value)
         if request.method == b"HEAD":
-            content.close()
+            if html is None:
+                content.close()
             request.finish()
             return
         writer = HttpWriter(request, self._clock, self._stall)
-        if kind == _SHOWN_HTML:
-            filtered = Unconnected(writer)
-            await content.pipe_to(filtered)
-            filtered.flush()
+        if html is not None:
+            writer.write(html)
         else:
             await content.pipe_to(writer)
         writer.finish()
 
 
-@implementer(IConsumer)
-class Unconnected:
-    """Passes HTML on, in which elements that connect have become elements that mean nothing; its length stays."""
+def unconnected(content: bytes, charset: str) -> bytes:
+    """HTML in UTF-8, in which elements that connect have become elements that mean nothing.
 
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
-        self._rest = b""
+    In other encodings, such as ISO-2022-JP, a browser would read names of elements that no byte spells.
 
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
-        self._writer.registerProducer(producer, streaming)
-
-    def unregisterProducer(self) -> None:
-        self._writer.unregisterProducer()
-
-    def write(self, data: bytes) -> None:
-        data = _ELEMENT.sub(lambda match: match[0][:-1] + b"x", self._rest + data)
-        # What could be the beginning of another one waits.
-        end = max(0, len(data) - _ELEMENT_BYTES + 1)
-        self._rest = data[end:]
-        self._writer.write(data[:end])
-
-    def flush(self) -> None:
-        """Pass on what is left."""
-        self._writer.write(self._rest)
+    :param charset: as its site says; empty: it does not.
+    """
+    return _ELEMENT.sub(lambda match: match[0][:-1] + b"x", in_utf8(content, charset)[0])
 
 
 def kind_shown(mimetype: str) -> str:
