@@ -8,11 +8,12 @@ asked no more often.  Failures: an unreachable database is shown on the pages, w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock, gatherResults
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
@@ -117,6 +118,7 @@ class Monitor:
         self._state_file = keep(self.samples, self.members)
         self._known = Troubles()
         self._summary_due = 0.0
+        self._looking = DeferredLock()
         self._work: Deferred[None] | None = None
         self._timer: IDelayedCall | None = None
 
@@ -179,7 +181,14 @@ class Monitor:
             _log.failure("Polling stopped", failure=failure)
 
     async def look(self) -> None:
-        """Read the figures once."""
+        """Read the figures once; one look at a time, so that an older one never ends after a newer one."""
+        await self._looking.acquire()
+        try:
+            await self._look()
+        finally:
+            self._looking.release()
+
+    async def _look(self) -> None:
         self.processes.ask()
         try:
             live, self.fetching, users = await self.database.interact(_read, int(self.now()))
@@ -209,10 +218,16 @@ class Monitor:
 
     async def _summarise(self) -> None:
         begun = self.clock.seconds()
-        summary = await self.database.interact(summarise, self.now(), self.settings.rows_max)
+        self._summary_due = math.inf  # 0 meanwhile: somebody wants a newer one
+        try:
+            summary = await self.database.interact(summarise, self.now(), self.settings.rows_max)
+        except BaseException:
+            self._summary_due = 0.0
+            raise
         self.summary = summary.after(self.summary)
         took = self.clock.seconds() - begun
-        self._summary_due = begun + max(self.settings.overview_interval, SHARE * took)
+        if self._summary_due:
+            self._summary_due = begun + max(self.settings.overview_interval, SHARE * took)
         self.counters.summaries += 1
 
     def _judge(self) -> None:
