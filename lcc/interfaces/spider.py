@@ -235,8 +235,10 @@ class IFrontier(Interface):
 
         :param after: the last key that is known; empty: from the first."""
 
-    def void_changes(crawl: int, keys: Collection[bytes], now: int) -> Deferred[None]:
-        """The numbers under which these URLs were read are void: their pages are read whatever number they have."""
+    def void_changes(crawl: int, changes: Mapping[bytes, int], now: int) -> Deferred[None]:
+        """The numbers under which these URLs were read are void: their pages are read whatever number they have.
+
+        :param changes: the number of each key; one that has been read under another number since stays read."""
 
     def trap_counts(traps: Collection[Trap]) -> Deferred[dict[Trap, int]]:
         """Counts above 0."""

@@ -141,10 +141,11 @@ class Answers:
                 own = [row for row in rows if row.bucket in buckets]
                 pids = await self._owners(rules, [(site_of(row.url), row.pid, row.url) for row in own])
                 states = await self._states([AskedUrl(pid, row.url) for pid, row in zip(pids, own, strict=True)])
-                void, lost = [], []
+                void: dict[bytes, int] = {}
+                lost = []
                 for row, state in zip(own, states, strict=True):
                     if (state.state, state.change, state.md5) != (CACHED, row.change, row.md5):
-                        void.append(row.key)
+                        void[row.key] = row.change
                         if row.state is UrlState.CACHED and state.state in _MISSING:
                             lost.append(UrlAnswer(crawl, row.key, _MISSING[state.state]))
                 if void:

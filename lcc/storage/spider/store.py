@@ -165,9 +165,9 @@ class FrontierStore:
         """As :meth:`lcc.interfaces.IFrontier.read_urls`."""
         return self._database.interact(read_urls, crawl, after, limit)
 
-    def void_changes(self, crawl: int, keys: Collection[bytes], now: int) -> Deferred[None]:
+    def void_changes(self, crawl: int, changes: Mapping[bytes, int], now: int) -> Deferred[None]:
         """As :meth:`lcc.interfaces.IFrontier.void_changes`."""
-        return self._write(now, void_changes, crawl, list(keys))
+        return self._write(now, void_changes, crawl, changes)
 
     def trap_counts(self, traps: Collection[Trap]) -> Deferred[dict[Trap, int]]:
         """As :meth:`lcc.interfaces.IFrontier.trap_counts`."""

@@ -124,12 +124,16 @@ def read_urls(txn: Txn, crawl: int, after: bytes, limit: int) -> list[ReadUrl]:
     ]
 
 
-def void_changes(write: FrontierWrite, crawl: int, keys: Sequence[bytes]) -> None:
+def void_changes(write: FrontierWrite, crawl: int, changes: Mapping[bytes, int]) -> None:
     """As :meth:`lcc.interfaces.IFrontier.void_changes`."""
     if write.done:
         return
-    sql = "UPDATE spurl SET change_number = ? WHERE crawl = ? AND change_number > 0 AND urlkey IN ({in})"
-    write.txn.execute_in(sql, sorted(keys), [VOID_CHANGE, crawl])
+    keys: defaultdict[int, list[bytes]] = defaultdict(list)
+    for key, change in sorted(changes.items()):
+        keys[change].append(key)
+    sql = "UPDATE spurl SET change_number = ? WHERE crawl = ? AND change_number = ? AND urlkey IN ({in})"
+    for change, some in keys.items():
+        write.txn.execute_in(sql, some, [VOID_CHANGE, crawl, change])
 
 
 # Telling.
