@@ -41,7 +41,7 @@ def index_change(page: Page, text: PageLinks | None, now: float) -> IndexChange 
         url=row.burl if row.burl and browsable else row.curl,
         site=host_of(row.curl),
         type=TYPES[row.mimetype],
-        date=min(row.mtime or row.fetched_time or 0, int(now) + _DAY_SECONDS),
+        date=min(row.mtime or row.fetched_time or 0, int(now + _DAY_SECONDS)),
         title="" if text is None else text.title,
         headings="" if text is None else text.headings,
         text="" if text is None else text.text,
