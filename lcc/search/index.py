@@ -8,7 +8,9 @@ look at; every query has a clause that looks at one of these.
 
 from __future__ import annotations
 
+import errno
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,6 +59,7 @@ _SAMPLE = 20
 _SAMPLE_CHARS = 10_000
 _SUGGESTED_WORDS_MAX = 2
 _STATE = "!state"
+_SYSTEM_CODE = re.compile(r"(?:\bOs \{ code: |\bos error )([0-9]{1,9})")
 
 
 @attrs.frozen
@@ -105,7 +108,7 @@ class TextIndex:
     :param folder: where it is; it is made if it does not exist.
     :param memory_bytes: held by what is not committed yet, about.
     :raises IndexDamaged: it cannot be read.
-    :raises OSError: neither can its folder.
+    :raises OSError: the system refuses: no permission, too many open files.
     """
 
     def __init__(self, folder: Path, memory_bytes: int = 64 << 20) -> None:
@@ -233,7 +236,7 @@ class TextIndex:
         found = searcher.search(self._term("kind", "state"), 1).hits
         if found:
             values = json.loads(searcher.doc(found[0][1]).get_first("record"))
-            if values.pop("format") != FORMAT:
+            if values.pop("format", None) != FORMAT:
                 raise ValueError("it is of another version")
             self.state = IndexState(**values)
         elif searcher.num_docs:
@@ -455,13 +458,27 @@ _KINDS = ("page", "unread", "hidden", "missing")
 
 @contextmanager
 def _reading(folder: Path) -> Iterator[None]:
-    """Whatever tantivy raises while an index is read is damage."""
+    """Whatever tantivy raises while an index is read is damage, but for what the system refuses: that may pass.
+
+    :raises OSError: such as too many open files, or no permission: the index may be whole.
+    """
     try:
         yield
     except BaseException as error:
-        if is_tantivys(error) or isinstance(error, (KeyError, TypeError, AttributeError)):
+        if _is_refused(error):
+            raise OSError(f"the index in {folder} cannot be read now: {error}") from error
+        if is_tantivys(error):
             raise IndexDamaged(f"the index in {folder} cannot be read: {error}") from error
         raise
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Whether the system refuses to read; a file that is missing is damage.  tantivy says the system's error in its
+    message only."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno != errno.ENOENT
+    code = _SYSTEM_CODE.search(str(error)) if is_tantivys(error) else None
+    return code is not None and parse_number(code[1], INT64_MAX) != errno.ENOENT
 
 
 def is_tantivys(error: BaseException) -> bool:

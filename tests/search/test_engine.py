@@ -348,3 +348,21 @@ def test_lag_is_the_age_of_the_oldest_change_that_cannot_be_found(tmp_path: Path
     world.advance(10)
     assert lag() == 0.0 and len(world.urls("words")) == 4
     world.close()
+
+
+def test_an_index_that_cannot_be_removed_is_searched_on(world: SearchWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(world, "a", "<p>words")
+    world.advance()
+
+    def broken(_: Path) -> None:
+        raise OSError(30, "Read-only file system")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lcc.roles.search.index.remove_index", broken)
+        world.wants_rebuild = True
+        world.advance()
+        put(world, "b", "<p>words")
+        world.advance()
+        assert world.urls("words") == [URL + "a", URL + "b"]
+    world.advance(10)
+    assert not world.wants_rebuild and world.urls("words") == [URL + "a", URL + "b"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import tempfile
 from collections.abc import Iterator
 from itertools import islice, permutations
@@ -325,6 +326,41 @@ def test_damage_is_found(index: TextIndex) -> None:
     (index.folder / "meta.json").write_text('{"schema": []}')
     with pytest.raises(IndexDamaged):
         TextIndex(index.folder)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (ValueError('IoError { io_error: Os { code: 24, kind: Uncategorized, message: "Too many" } }'), OSError),
+        (ValueError("Failed to open file: Permission denied (os error 13)"), OSError),
+        (PermissionError(13, "Permission denied"), OSError),
+        (ValueError('Os { code: 2, kind: NotFound, message: "No such file" }'), IndexDamaged),
+        (FileNotFoundError(2, "No such file"), IndexDamaged),
+        (ValueError("Data corrupted"), IndexDamaged),
+        (KeyError("a fault of ours"), KeyError),
+    ],
+)
+def test_what_the_system_refuses_is_no_damage(
+    index: TextIndex, monkeypatch: pytest.MonkeyPatch, error: Exception, raised: type[Exception]
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(index, "_search", fails)
+    with pytest.raises(raised):
+        search(index, "words")
+
+
+def test_too_many_open_files_leave_the_index(index: TextIndex) -> None:
+    fill(index, indexed(1, "words"))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len([*Path("/proc/self/fd").iterdir()]) - 1, before[1]))
+    try:
+        with pytest.raises(OSError, match="cannot be read now"):
+            TextIndex(index.folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert numbers(TextIndex(index.folder), "words") == [1]
 
 
 def test_an_index_of_another_version(index: TextIndex, monkeypatch: pytest.MonkeyPatch) -> None:

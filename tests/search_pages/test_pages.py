@@ -15,7 +15,7 @@ from lcc.domain.keys import url_key
 from lcc.roles.front import printable
 from lcc.roles.search.pages.base import followed
 from lcc.roles.search.pages.cached import kind_shown, unconnected
-from lcc.roles.search.pages.results import address, narrowed, several
+from lcc.roles.search.pages.results import address, narrowed, narrower, several
 from lcc.search.query import parse_query
 from lcc.search.values import Facet, Order
 from tests.support.pdf import pdf_with_text
@@ -283,3 +283,11 @@ def test_texts_are_shown_as_they_are_read() -> None:
     assert printable("Zu\u00adsammen") == "Zusammen"
     for each in "\0\x1b\x85\u202e\u2066\ud800\u0378\u2028\ue000":
         assert printable(f"a{each}b") == "a\ufffdb", ascii(each)
+
+
+def test_no_link_leads_to_a_query_that_is_refused() -> None:
+    facets = (Facet("www.example.org", 2), Facet("x.org", 1))
+    assert len(narrower("words " * 31, "site", facets, Order.RANK, 0)) == 2
+    assert narrower("words " * 32, "site", facets, Order.RANK, 0) == []
+    (only,) = narrower("x" * 985, "site", facets, Order.RANK, 0)
+    assert only[0].name == "x.org"

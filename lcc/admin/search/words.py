@@ -69,6 +69,8 @@ def find_command(admin: Admin, words: tuple[str, ...], order: str, limit: int, a
         results = TextIndex(folder).search(query, None, limit)
     except IndexDamaged as error:
         raise Failed(str(error), "build it anew: lcc-admin search rebuild") from None
+    except OSError as error:
+        raise Failed(str(error), "run this as the user of lcc-search, and see the limit of open files") from None
     if as_json:
         for hit in results.hits:
             click.echo(json.dumps(hit_json(hit)))

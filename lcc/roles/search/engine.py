@@ -184,9 +184,11 @@ class SearchServer:
         loop = self._loops[FOLLOW]
         loop.stop()
         self.follower.begin_anew()
-        await self.index.rebuild()
-        loop.start()
-        loop.wake()
+        try:
+            await self.index.rebuild()
+        finally:
+            loop.start()
+            loop.wake()
 
     def _restart_following(self) -> None:
         loop = self._loops[FOLLOW]

@@ -161,15 +161,28 @@ class SearchIndex:
         return self._in_turn(begun)
 
     def rebuild(self) -> Deferred[None]:
-        """Throw it away, and begin an empty one."""
+        """Throw it away, and begin an empty one.
+
+        :raises OSError: (as the Deferred's failure) it cannot be: it stays as it is.
+        """
 
         def rebuilt() -> None:
+            # Set aside first: if anything fails, the one that is open is searched on.
+            aside = self.folder.with_name(f"{self.folder.name}.old")
+            remove_index(aside)
             if self._index is not None:
                 self._index.close()
-                self._index = None
-            remove_index(self.folder)
-            self._index = TextIndex(self.folder, self._memory_bytes)
+            if self.folder.exists():
+                self.folder.rename(aside)
+            try:
+                self._index = TextIndex(self.folder, self._memory_bytes)
+            except BaseException:
+                remove_index(self.folder)
+                if aside.exists():
+                    aside.rename(self.folder)
+                raise
             self.damaged = ""
+            remove_index(aside)
 
         return self._in_turn(rebuilt)
 

@@ -104,6 +104,9 @@ class Front(SiteFront[Reader]):
             return 503, {"error": str(error)}, later
         if isinstance(error, (NotOpen, IndexDamaged)):
             return 503, {"error": "The index is being built: try again in a while."}, later
+        if isinstance(error, OSError):
+            _log.warn("Cannot read the index: {error}", error=str(error))
+            return 503, {"error": "The index cannot be read now: try again later."}, later
         if isinstance(error, CacheError):
             _log.info("Cannot read a copy of a page: {error}", error=str(error))
             return 503, {"error": "The cache cannot be reached now: try again later."}, later

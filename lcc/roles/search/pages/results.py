@@ -85,6 +85,7 @@ class ResultsPage(SearchFrontPage):
 
     def _page(self, request: BodyRequest, query: Query, results: Results, further: bool) -> None:
         text, order = query.text, query.order
+        now = self.front.engine.now()
         by_rank, by_date = address(text, Order.RANK), address(text, Order.DATE)
         self.front.page(
             request,
@@ -101,8 +102,8 @@ class ResultsPage(SearchFrontPage):
             orders=(("Best first", by_rank, order is Order.RANK), ("Newest first", by_date, order is Order.DATE)),
             suggestion=address(results.suggestion, order) if results.suggestion else "",
             narrower=(
-                ("site", [(each, address(narrowed(text, "site", each), order)) for each in several(results.sites)]),
-                ("type", [(each, address(narrowed(text, "type", each), order)) for each in several(results.types)]),
+                ("site", narrower(text, "site", several(results.sites), order, now)),
+                ("type", narrower(text, "type", several(results.types), order, now)),
             ),
             feed=address(text, Order.DATE, format="atom"),
             json=address(text, order, format="json"),
@@ -124,6 +125,19 @@ def narrowed(text: str, prefix: str, facet: Facet) -> str:
     """The query, of this site or type only."""
     closed = f'{text}"' if text.count('"') % 2 else text
     return f"{closed} {prefix}:{facet.name}"
+
+
+def narrower(text: str, prefix: str, facets: tuple[Facet, ...], order: Order, now: float) -> list[tuple[Facet, str]]:
+    """Where the results of each are; those whose query would be too long are left out."""
+    found = []
+    for each in facets:
+        query = narrowed(text, prefix, each)
+        try:
+            parse_query(query, order.value, now)
+        except QueryError:
+            continue
+        found.append((each, address(query, order)))
+    return found
 
 
 def shown(hit: Hit) -> dict[str, Any]:
