@@ -63,6 +63,8 @@ def _searched(rows: list[tuple[int, Any]], config: Config, database: BlockingDat
             else Searched(found=False, reason="[search] token_file is not for this provider")
             for pid, row in rows
         ]
+    except OSError as error:
+        return [Searched(found=False, reason=f"the index cannot be read: {error}")] * len(rows)
     except (IndexDamaged, TokenError) as error:
         return [Searched(found=False, reason=f"{error} (lcc-admin search rebuild)")] * len(rows)
 
