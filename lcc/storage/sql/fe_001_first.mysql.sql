@@ -51,7 +51,7 @@ CREATE TABLE IF NOT EXISTS moves (
     source INT NOT NULL,                        -- subid
     dest INT NOT NULL,                          -- subid
     flip BIGINT NOT NULL,                       -- number of the flip, a version of the map; 0: it has not flipped
-    state VARCHAR(16) NOT NULL,                 -- planned, copying, freezing, flipped, done, cancelled
+    state VARCHAR(16) NOT NULL,                 -- planned, copying, freezing, flipped, active, done, cancelled
     epoch BIGINT NOT NULL,                      -- of the provider, at the last step
     made_time BIGINT NOT NULL,                  -- when it was ordered
     changed_time BIGINT NOT NULL,               -- of the last step
@@ -74,7 +74,7 @@ CREATE TABLE IF NOT EXISTS fences (
     pid INT NOT NULL,                           -- who moves
     subid INT NOT NULL,                         -- who obeys
     epoch BIGINT NOT NULL,                      -- only a higher one changes the row
-    state VARCHAR(16) NOT NULL,                 -- open, frozen, staged, released
+    state VARCHAR(16) NOT NULL,                 -- open, frozen, left (lcc.model.moves.Fence)
     obeyed_epoch BIGINT NOT NULL,               -- the sub-LCC is in that state since this epoch: drained, if frozen
     changed_time BIGINT NOT NULL,               -- when epoch or state changed last
     PRIMARY KEY (pid, subid),

@@ -51,7 +51,7 @@ CREATE TABLE moves (
     source INTEGER NOT NULL,                    -- subid
     dest INTEGER NOT NULL,                      -- subid
     flip INTEGER NOT NULL,                      -- number of the flip, a version of the map; 0: it has not flipped
-    state TEXT NOT NULL,                        -- planned, copying, freezing, flipped, done, cancelled
+    state TEXT NOT NULL,                        -- planned, copying, freezing, flipped, active, done, cancelled
     epoch INTEGER NOT NULL,                     -- of the provider, at the last step
     made_time INTEGER NOT NULL,                 -- when it was ordered
     changed_time INTEGER NOT NULL,              -- of the last step
@@ -74,7 +74,7 @@ CREATE TABLE fences (
     pid INTEGER NOT NULL,                       -- who moves
     subid INTEGER NOT NULL,                     -- who obeys
     epoch INTEGER NOT NULL,                     -- only a higher one changes the row
-    state TEXT NOT NULL,                        -- open, frozen, staged, released
+    state TEXT NOT NULL,                        -- open, frozen, left (lcc.model.moves.Fence)
     obeyed_epoch INTEGER NOT NULL,              -- the sub-LCC is in that state since this epoch: drained, if frozen
     changed_time INTEGER NOT NULL,              -- when epoch or state changed last
     PRIMARY KEY (pid, subid)

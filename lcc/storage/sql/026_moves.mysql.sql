@@ -1,0 +1,55 @@
+-- Moves of providers between sub-LCCs (doc/moves.md).  Written by the queue manager only.
+
+-- Fences of the front end that are obeyed here.
+CREATE TABLE IF NOT EXISTS fenced (
+    pid INT NOT NULL PRIMARY KEY,
+    epoch BIGINT NOT NULL,                      -- only a higher one changes the row
+    state VARCHAR(16) NOT NULL                  -- open, frozen, left (lcc.model.moves.Fence)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Sets of fenced providers, which UNSes had taken before: a row for each piece, in the order of their ids.
+CREATE TABLE IF NOT EXISTS heldsets (
+    id BIGINT NOT NULL PRIMARY KEY,             -- counters.held
+    pid INT NOT NULL,
+    uns VARBINARY(255) NOT NULL,                -- whose set it is, UTF-8
+    epoch VARBINARY(255) NOT NULL,              -- of its spool
+    number BIGINT NOT NULL,                     -- of the set there
+    firstindex BIGINT NOT NULL,                 -- elements of the set before this piece
+    whole BIGINT NOT NULL,                      -- id of the last piece; 0: that has not come
+    header MEDIUMTEXT NOT NULL,                 -- JSON
+    notices LONGTEXT NOT NULL,                  -- JSON
+    time BIGINT NOT NULL,                       -- when it was held
+    UNIQUE INDEX heldsets_piece (uns, epoch, number, firstindex),
+    INDEX heldsets_pid (pid, whole)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Rows of the source, until the provider is here.
+CREATE TABLE IF NOT EXISTS staged (
+    pid INT NOT NULL,
+    kind VARCHAR(16) NOT NULL,                  -- the table there: lccurl, qdb, urlerrs
+    rowkey VARBINARY(20) NOT NULL,              -- of the row; of errors the number, in order
+    content VARCHAR(64) NOT NULL,               -- MACHINE/FILE of its content there; empty: none
+    rowtext LONGTEXT NOT NULL,                  -- all columns, JSON
+    PRIMARY KEY (pid, kind, rowkey)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Where imported rows of the cache have last changed.
+CREATE TABLE IF NOT EXISTS origins (
+    urlkey BINARY(20) NOT NULL PRIMARY KEY,
+    change_number BIGINT NOT NULL,              -- that the row got here; another one now: it has changed since
+    subid INT NOT NULL,                         -- the sub-LCC
+    number BIGINT NOT NULL,                     -- its change number there
+    INDEX origins_change (change_number)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Providers that have moved from here, or to here.
+CREATE TABLE IF NOT EXISTS flips (
+    flip BIGINT NOT NULL PRIMARY KEY,           -- the version of the map (moves.flip of the front end)
+    pid INT NOT NULL,
+    subid INT NOT NULL,                         -- the other sub-LCC
+    arrived SMALLINT NOT NULL,                  -- 1: it came here; 0: it left
+    epoch BIGINT NOT NULL,                      -- of the provider
+    time BIGINT NOT NULL,                       -- when it was noted
+    INDEX flips_pid (pid, flip)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+INSERT IGNORE INTO counters (name, value) VALUES ('held', 0);
