@@ -230,15 +230,9 @@ class IFrontier(Interface):
         """Those of these URLs that the frontier has."""
 
     def read_urls(crawl: int, after: bytes, limit: int) -> Deferred[list[ReadUrl]]:
-        """URLs whose pages were read under numbers that count, whatever became of them, those of other spiders too,
-        in the order of their keys.
+        """URLs whose pages were read, whatever became of them, those of other spiders too, in order of their keys.
 
         :param after: the last key that is known; empty: from the first."""
-
-    def void_changes(crawl: int, changes: Mapping[bytes, int], now: int) -> Deferred[None]:
-        """The numbers under which these URLs were read are void: their pages are read whatever number they have.
-
-        :param changes: the number of each key; one that has been read under another number since stays read."""
 
     def trap_counts(traps: Collection[Trap]) -> Deferred[dict[Trap, int]]:
         """Counts above 0."""
@@ -246,8 +240,9 @@ class IFrontier(Interface):
     def commit(batch: FrontierBatch, now: int) -> Deferred[Mapping[int, Mapping[bytes, int]]]:
         """Save what was read, in one transaction, durable when the Deferred fires.
 
-        A page that was committed before counts no more, nor do its links; so pages may come again (after a crash,
-        or with a bucket of another spider).  New URLs and hosts above the crawl's limits are dropped, and counted.
+        The version of a page that was committed last counts no more, nor do its links; so pages may come again (after
+        a crash, or with a bucket of another spider).  New URLs and hosts above the crawl's limits are dropped, and
+        counted.
 
         :returns: by crawl and key, from which depth on links to a URL change nothing of it
             (:meth:`lcc.model.crawls.UrlRow.settled_depth`); it is so for ever.  Of some URLs of the batch."""

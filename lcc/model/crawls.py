@@ -16,8 +16,6 @@ CRAWL_NAME_CHARS_MAX = 64
 TRAP_KEY_BYTES_MAX = 16
 NEVER = 1 << 40
 """A time that does not come."""
-VOID_CHANGE = -1
-"""The number of a change that is known no longer: the cache was put back from a backup."""
 
 
 def bucket_of(host: str) -> int:
@@ -137,8 +135,8 @@ class FoundUrl(NamedTuple):
 class ReadPage(NamedTuple):
     """A page whose links were read, for one crawl.
 
-    :ivar change: number of the row's change; what is not above the last one of the URL was committed before.
-    :ivar md5: of the content, in hexadecimal.
+    :ivar change, md5: number of the row's change, and md5 of its content, in hexadecimal: its version.  If it is the
+        one that the URL was read in last, it was committed before.
     :ivar links: that passed the filters; a URL counts once.
     :ivar settled: keys of further ones, of URLs of which they change nothing (:meth:`UrlRow.settled_depth`).
     :ivar depth: of the links, as it was when that was found out; they may be nearer by now.
@@ -237,8 +235,7 @@ class UrlRow:
     :ivar rank: ``WAITING``: lowest first; ``TOLD``: when; else when it is looked at again (:data:`NEVER`).
     :ivar parent: key of the page that it was found on first; empty: a start.
     :ivar cash, history: importance (OPIC): not handed on yet; in the window of history.
-    :ivar change, md5: of the content that was read last (md5 as 16 bytes); 0 and empty: none was;
-        :data:`VOID_CHANGE`: whatever the cache has is to be read.
+    :ivar change, md5: of the content that was read last (md5 as 16 bytes); 0 and empty: none was.
     :ivar checked_time: when it was known last that this is its content, or its error; 0: never.
     :ivar interval_seconds: until it is looked at again.
     :ivar code: of its last error; 0: none.
@@ -271,6 +268,16 @@ class UrlRow:
         :param order: of its crawl.
         """
         return self.depth if order is UrlOrder.DEPTH or self.change else None
+
+    def is_version(self, change: int, md5: str) -> bool:
+        """Whether this version of its page was read last.
+
+        The greater of two numbers says nothing: they may be of two timelines of the cache, as after a backup was put
+        back, or of two sub-LCCs behind a front end.
+
+        :param md5: hexadecimal.
+        """
+        return change == self.change and md5 == self.md5.hex()
 
 
 @attrs.define

@@ -316,11 +316,12 @@ class TextIndex:
             key, _, change = version.partition(":")
             yield key, parse_number(change, INT64_MAX)
 
-    def missing(self, limit: int) -> list[str]:
-        """Keys of pages whose content the cache could not give."""
+    def missing(self, limit: int) -> dict[str, int]:
+        """Keys of pages whose content the cache could not give, and as of which change."""
         searcher = self._index.searcher()
         found = searcher.search(self._term("kind", "missing"), limit).hits
-        return [json.loads(searcher.doc(address).get_first("record"))["key"] for _, address in found]
+        keys = [json.loads(searcher.doc(address).get_first("record"))["key"] for _, address in found]
+        return {key: change for each in keys for key, change in self.versions(f"{each}:")}
 
     def standing(self, key: str) -> Standing | None:
         """How a page is in the index; None: it is not.

@@ -14,6 +14,7 @@ from lcc.protocols.cu import QUERY_LIMITS
 from lcc.protocols.xmlfeed import NAMESPACE
 from lcc.roles.access import access_token
 from lcc.roles.cu.xml import contents
+from lcc.storage.database.timeline import continue_timeline
 from lcc.storage.providers.content_users import ContentUser, add_content_user, remove_content_user
 from lcc.storage.providers.passwords import generate_password, hash_password
 from lcc.storage.views import selected
@@ -243,6 +244,23 @@ def test_what_others_change_does_not_end_the_wait(world: World) -> None:
     world.clock.advance(0.5)
     (told,) = [understand(each) for each in documents(wire.heard)]
     assert [row["pid"] for row in told.rows] == ["2"]
+
+
+def test_who_waits_hears_at_once_that_a_backup_was_put_back(world: World) -> None:
+    """Although the numbers of changes begin again below that of his token; another queue manager ends no wait."""
+    fill(world)
+    (told,) = world.ask(query(since="0"))
+    assert told.end is not None
+    wire = world.connect()
+    world.say(wire, [query(since=told.end["next"], wait=60)])
+    world.database.write(continue_timeline)
+    world.clock.pump([0.5] * 4)
+    assert not wire.heard and world.watcher.waiting == 1
+    world.database.write(lambda txn: txn.execute("UPDATE meta SET value = 'another' WHERE name = 'epoch'"))
+    world.database.write(lambda txn: txn.execute("UPDATE counters SET value = 2 WHERE name = 'change'"))
+    world.clock.pump([0.5, 0])
+    (lost,) = [understand(each) for each in documents(wire.heard)]
+    assert (lost.root, lost.reason) == ("rejected", "start-again")
 
 
 def test_nobody_waits_for_longer_than_allowed(tmp_path: Path) -> None:

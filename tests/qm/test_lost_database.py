@@ -16,7 +16,8 @@ from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import pages as answer_pages
 from lcc.roles.cu.tokens import StartAgain
 from lcc.storage.database.status import database_epoch
-from lcc.storage.queue.repair import JUMP, progress
+from lcc.storage.database.timeline import position
+from lcc.storage.queue.repair import JUMP
 from lcc.testing.inline_database import InlineDatabase
 from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
 
@@ -93,7 +94,7 @@ def epoch(world: World) -> str:
 
 
 def progress_of(world: World) -> tuple[str, int]:
-    return world.database.now(progress)
+    return world.database.now(position)
 
 
 def follow(world: World, token: str) -> tuple[dict[str, str], str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import attrs
 import pytest
 from twisted.internet.defer import Deferred, fail
 
@@ -139,6 +140,26 @@ def test_content_that_cannot_be_had_is_asked_for_again(world: SearchWorld) -> No
     world.lcc.unreadable.clear()
     world.advance(2 * MISSING_SECONDS + 5, step=1.0)
     assert world.urls("new") == [URL + "a"] and world.engine.index.counts.missing == 0
+
+
+def test_what_has_changed_since_its_content_was_missing_comes_with_the_changes(world: SearchWorld) -> None:
+    """So the index is never ahead of its token: what it has can be lost with a backup that is put back only if the
+    token is."""
+    world.lcc.unreadable.add(URL + "a")
+    put(world, "a", "<p>words")
+    world.advance()
+    asked = world.lcc.packages
+
+    async def later(since: str | None = "0", **fields: Any) -> Any:
+        stream = await asked(since, **fields)
+        if since is None:
+            stream._pages = [page._replace(row=attrs.evolve(page.row, change=50)) for page in stream._pages]
+        return stream
+
+    world.lcc.packages = later  # type: ignore[method-assign]
+    world.lcc.unreadable.clear()
+    world.advance(2 * MISSING_SECONDS + 5, step=1.0)
+    assert world.urls("words") == [] and world.engine.index.counts.missing == 1
 
 
 def test_a_page_that_ends_its_worker_is_there_without_its_text(

@@ -113,7 +113,7 @@ def test_what_a_hit_tells(index: TextIndex) -> None:
     assert (hit.date, hit.provider, hit.browsable, hit.key) == (NOW + 2, 1, True, f"{2:040x}")
     assert [piece for piece, marked in hit.snippet.pieces() if marked] == ["café"]
     assert "".join(piece for piece, _ in hit.snippet.pieces()) == hit.snippet.text
-    assert index.counts == (4, 1, 1, 1) and index.missing(10) == [f"{6:040x}"]
+    assert index.counts == (4, 1, 1, 1) and index.missing(10) == {f"{6:040x}": 7}
     fill(index, indexed(9, f"{'before ' * 99}middle {'behind ' * 99}", "Cut"), indexed(8, "(whole middle 日本)."))
     cuts = {hit.title: hit.snippet[2:] for hit in search(index, "middle").hits}
     assert cuts == {"Cut": (True, True), "": (False, False)}

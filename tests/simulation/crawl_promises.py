@@ -54,6 +54,7 @@ class CrawlPromises:
 
     :param broken: told what was, with the promise that it breaks.
     :param main: gives rows of the tables of the queue.
+    :param known_upto: as :func:`lcc.storage.database.timeline.known_upto`, of these tables.
     :param disks: the machines of the spiders, by their names.
     """
 
@@ -62,12 +63,14 @@ class CrawlPromises:
         world: CrawlWorld,
         broken: Callable[[str, str], None],
         main: Callable[[str], list[tuple[Any, ...]]],
+        known_upto: Callable[[str], int | None],
         disks: dict[str, Machine],
     ) -> None:
         self._world = world
         self._web = world.web
         self._broken = broken
         self._main = main
+        self._known_upto = known_upto
         self._disks = disks
         self._seq = 0
         self._moment = 0
@@ -134,18 +137,24 @@ class CrawlPromises:
         if not before:
             return  # what was cached before there was a crawl
         last, former = parse_token(after), parse_token(before)
+        known_upto = self._known_upto(last.timeline)
+        if known_upto is None or known_upto < last.number:
+            return  # what it has passed is lost: it is refused, and says nothing of what has these numbers now
         first = former.number if former.timeline == last.timeline else 0
         sql = (
-            "SELECT change_number, curl, fetched_machineid, fetched_fileid FROM lccurl"
+            "SELECT change_number, curl, md5, fetched_machineid, fetched_fileid FROM lccurl"
             # Without an md5 its content was lost: it is fetched again.
             f" WHERE state = 1 AND md5 <> '' AND change_number > {first} AND change_number <= {last.number}"
         )
-        for change, url, machine, file in self._main(sql):
+        there = self._main(sql)
+        versions = {(url, change, md5) for change, url, md5, _, _ in there}
+        for change, url, _, machine, file in there:
             row, known = rows.get(url), self._known.get(url, self._moment)
             when, _ = self._changed.get(change, (0, ""))
             if row is None or known >= when or bucket_of(host_of_root(site_of(url))) != bucket:
                 continue
-            if row.change < change and (machine, file) not in self.unreadable:
+            # Of several providers' one was read last.
+            if (url, row.change, row.md5) not in versions and (machine, file) not in self.unreadable:
                 self._broken(
                     "P17", f"the token of bucket {bucket} is at {last.number}, change {change} of {url} is not read"
                 )

@@ -10,6 +10,8 @@ from typing import Any
 from lcc.model import FetchOrder, Source
 from lcc.model.number_ranges import NumberRanges
 from lcc.storage.database.migrations import MAIN, SPIDER
+from lcc.storage.database.timeline import known_upto
+from lcc.storage.database.transactions import Access, Txn
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.disk.content_sync import read_mark
 from lcc.storage.disk.set_file import HEADER_BYTES
@@ -75,7 +77,7 @@ class Promises:
         self._crawl: CrawlPromises | None = None
         if system.crawl is not None:
             disks = {name: system.machines[system.machine_of[name]] for name in SPIDER_NAMES if name in system.roles}
-            self._crawl = CrawlPromises(system.crawl, self.broken, self.rows, disks)
+            self._crawl = CrawlPromises(system.crawl, self.broken, self.rows, self._known_upto, disks)
             system.content_missed = lambda *file: self._crawl is not None and self._crawl.unreadable.add(file)
 
     @property
@@ -297,6 +299,10 @@ class Promises:
                 self.broken("P3", f"{curl} is as the set of order number {connseq} said, which broke off")
 
     # In the end.
+
+    def _known_upto(self, timeline: str) -> int | None:
+        database = self._system.database
+        return known_upto(Txn(database.dialect, database.connection(), Access.SNAPSHOT), timeline)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """From the tables as they are now."""

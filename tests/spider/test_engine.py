@@ -15,11 +15,13 @@ import pytest
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.python.failure import Failure
 
-from lcc.domain.keys import url_key
 from lcc.domain.spider.rules import START_CASH
 from lcc.errors import StoreUnavailable
 from lcc.model.crawls import Telling, UrlOrder
 from lcc.model.links import Page
+from lcc.model.notifiers import SourcedSet
+from lcc.model.sources import Source
+from lcc.model.states import AnsweredUrl, AskedUrl
 from lcc.storage.spider.claims import spiders
 from lcc.storage.spider.orders import CRAWL_SET, ORDERS
 from tests.support.roles.spider import NOW, SpiderWorld
@@ -255,7 +257,8 @@ def test_a_page_that_comes_two_ways_at_once_is_kept_once(worlds: Worlds, monkeyp
     world.lcc.put(pid, f"{one}late", b"<a href=/more>x</a>")
     # The cache is asked what became of it while the change is on its way.
     assert spider.follower.is_caught_up
-    spider.follower.note_unread([url_key(pid, f"{one}late", "").hex()])
+    page = world.lcc.page(pid, f"{one}late").row
+    spider.follower.note_unread([AnsweredUrl(pid, page.curl, "cached", page.key.hex(), change=page.change)])
     reading = Deferred.fromCoroutine(spider.follower.read_unread())
     world.clock.pump([0] * 20)
     assert reading.called and not isinstance(reading.result, Failure)
@@ -514,6 +517,82 @@ def test_numbers_of_changes_of_before_a_restore_say_nothing(worlds: Worlds) -> N
     assert [row.change for row in world.read] == world.lcc.changes
 
 
+def test_a_cache_that_is_put_back_again_while_it_is_asked_what_it_lost(worlds: Worlds) -> None:
+    """What the first answers have said is not so any longer: not what it has, nor under which numbers."""
+    start = ROOTS[0]
+    pages = {start: b"<a href=/1>1</a><a href=/2>2</a>", f"{start}1": b"<p>1", f"{start}2": b"<p>2"}
+    world = worlds({**pages, f"{start}new": b"<p>"})
+    world.start()
+    world.add("all", start, restrict_to=SCOPE)
+    world.settle("all")
+    pid, lcc, asked = world.lcc.providers[start], world.lcc, world.lcc.states
+
+    async def states(urls: Sequence[AskedUrl], notifier: str = "", epoch: str = "") -> list[AnsweredUrl]:
+        found = await asked(urls, notifier, epoch)
+        lcc.states = asked  # type: ignore[method-assign]
+        assert [each.state for each in found] == ["cached"] * 3
+        lcc.put_back([start], last_change=0)
+        lcc.put(pid, f"{start}1", b"<a href=/new>new</a>")
+        return found
+
+    lcc.states = states  # type: ignore[method-assign]
+    lcc.put_back(pages)
+    world.settle("all", 120)
+    world.advance(5)
+    world.settle("all", 120)
+    assert lcc.states == asked and lcc.cached == {*pages, f"{start}new"}
+    assert [row.change for row in world.read] == lcc.changes
+
+
+def test_a_page_that_is_fetched_again_is_not_read_again_after_a_restore(worlds: Worlds) -> None:
+    """It is cached as it was read, though it is queued (64039r)."""
+    start = ROOTS[0]
+    world = worlds({start: b"<p>"})
+    world.start()
+    world.add("all", start, restrict_to=SCOPE)
+    world.settle("all")
+    world.lcc.put_back([start])
+    world.lcc.tell(SourcedSet(99, world.lcc.providers[start], Source.LINK, ({"c": start, "op": "recheck"},)))
+    world.clock.pump([0.5] + [0] * 20)
+    assert [asked.curl for asked in world.lcc.asked][-1] == start
+    world.advance(60)
+    assert world.lcc.fetched == [start, start] and len(world.kept.pages) == 1
+
+
+def test_a_page_that_has_changed_since_it_was_asked_for_on_its_own_is_not_committed(worlds: Worlds) -> None:
+    start = ROOTS[0]
+    world = worlds({start: b"<p>"})
+    spider = world.start()
+    world.add("all", start, restrict_to=SCOPE)
+    world.settle("all")
+    pid, asked = world.lcc.providers[start], spider.follower._reading.moment
+    before = world.lcc.page(pid, start)
+    world.lcc.put(pid, start, b"<p>changed")
+    world.advance(2)
+    before = Page(attrs.evolve(before.row, md5="01" * 16), b"<p>before")
+    stream: Any = SlowStream(before, succeed(None))
+    Deferred.fromCoroutine(spider.follower._process(stream, list(spider.crawls.reading()), asked=asked))
+    world.advance(2)
+    assert [row.change for row in world.read] == world.lcc.changes and len(world.kept.pages) == 2
+
+
+class SlowStream:
+    """A package with one page, which comes slowly."""
+
+    token = None
+
+    def __init__(self, page: Page, goes_on: Deferred[None]) -> None:
+        self._page = page
+        self._goes_on = goes_on
+
+    async def __aiter__(self) -> AsyncIterator[Page]:
+        yield self._page
+        await self._goes_on
+
+    def close(self) -> None:
+        pass
+
+
 def test_pages_of_before_a_restore_are_not_committed_after_it(worlds: Worlds) -> None:
     """A page that is read on its own is being extracted while the changes tell that a backup was put back."""
     start = ROOTS[0]
@@ -523,21 +602,9 @@ def test_pages_of_before_a_restore_are_not_committed_after_it(worlds: Worlds) ->
     world.settle("all")
     spider, page = world.spiders[0], world.lcc.page(world.lcc.providers[start], start)
     goes_on: Deferred[None] = Deferred()
-
-    class Slow:
-        """A package of before, which comes slowly."""
-
-        token = None
-
-        async def __aiter__(self) -> AsyncIterator[Page]:
-            yield Page(attrs.evolve(page.row, change=50, md5="01" * 16), b"<a href=/gone>x</a>")
-            await goes_on
-
-        def close(self) -> None:
-            pass
-
-    stream: Any = Slow()
-    done = Deferred.fromCoroutine(spider.follower._process(stream, list(spider.crawls.reading()), dict, dict))
+    lost = Page(attrs.evolve(page.row, change=50, md5="01" * 16), b"<a href=/gone>x</a>")
+    stream: Any = SlowStream(lost, goes_on)
+    done = Deferred.fromCoroutine(spider.follower._process(stream, list(spider.crawls.reading())))
     world.lcc.put_back([start])
     world.advance(60)
     goes_on.callback(None)

@@ -85,7 +85,7 @@ class Walk:
         known = self.model.get(page.url.furl)
         if known is None:
             known = self.model[page.url.furl] = Known(0)
-        if page.change <= known.change:
+        if (page.change, page.md5) == (known.change, known.md5):
             return
         known.state, known.change, known.md5, known.failures = UrlState.CACHED, page.change, page.md5, 0
         for link in links:

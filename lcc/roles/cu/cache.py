@@ -73,7 +73,7 @@ class OneLcc:
         return succeed([self.users])
 
     def changed(self, token: str, timeout_seconds: float) -> Deferred[bool]:
-        return self._watcher.changed(parse_token(token).number, timeout_seconds)
+        return self._watcher.changed(parse_token(token), timeout_seconds)
 
 
 async def row_of(cache: Cache, key: bytes) -> CachedUrl | None:

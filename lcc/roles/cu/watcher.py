@@ -9,7 +9,8 @@ from twisted.python.failure import Failure
 
 from lcc.errors import StoreUnavailable
 from lcc.roles.cu.answers import Reads
-from lcc.storage.database.status import last_change
+from lcc.roles.cu.tokens import Token
+from lcc.storage.database.timeline import position
 
 _log = Logger()
 
@@ -17,7 +18,7 @@ PERIOD_SECONDS = 0.25
 
 
 class ChangeWatcher:
-    """Tells when the counter of changes has moved on.
+    """Tells when the cache has moved on.
 
     A database that cannot be reached for a while is asked again; those who wait go on waiting.
     """
@@ -25,7 +26,7 @@ class ChangeWatcher:
     def __init__(self, database: Reads, clock: IReactorTime) -> None:
         self._database = database
         self._clock = clock
-        self._waiting: dict[Deferred[bool], tuple[int, IDelayedCall]] = {}
+        self._waiting: dict[Deferred[bool], tuple[tuple[str, int], IDelayedCall]] = {}
         self._next: IDelayedCall | None = None
         self._asking = False
         self._stopped = False
@@ -35,15 +36,17 @@ class ChangeWatcher:
         """How many wait."""
         return len(self._waiting)
 
-    def changed(self, after: int, timeout_seconds: float) -> Deferred[bool]:
-        """Fires when there is a change with a greater number (True), or the time is over (False).
+    def changed(self, token: Token, timeout_seconds: float) -> Deferred[bool]:
+        """Fires when there is a change after this token (True), or the time is over (False).
 
+        It fires where the timeline is another one, too: the change may be lost, and numbers of others say nothing.
         It may be cancelled.
         """
         if self._stopped:
             return succeed(False)
         result: Deferred[bool] = Deferred(self._cancelled)
-        self._waiting[result] = (after, self._clock.callLater(timeout_seconds, self._end, result, False))
+        timer = self._clock.callLater(timeout_seconds, self._end, result, False)
+        self._waiting[result] = (token.timeline, token.number), timer
         self._ask_later()
         return result
 
@@ -63,11 +66,11 @@ class ChangeWatcher:
     def _ask(self) -> None:
         self._next = None
         self._asking = True
-        self._database.select(last_change).addCallbacks(self._heard, self._not_heard).addBoth(self._asked)
+        self._database.select(position).addCallbacks(self._heard, self._not_heard).addBoth(self._asked)
 
-    def _heard(self, change: int) -> None:
-        for result, (after, _) in list(self._waiting.items()):
-            if change > after:
+    def _heard(self, reached: tuple[str, int]) -> None:
+        for result, (seen, _) in list(self._waiting.items()):
+            if reached[0] != seen[0] or reached > seen:
                 self._end(result, True)
 
     def _not_heard(self, failure: Failure) -> None:

@@ -155,12 +155,18 @@ class Follower:
         self._committed = self._clock.seconds()
         self._state_time = self._read_time
 
-    async def _read(self, stream: PageStream) -> int:
-        """Index the pages of a stream; gives their number."""
+    async def _read(self, stream: PageStream, takes: Callable[[Page], bool] = lambda page: True) -> int:
+        """Index the pages of a stream; gives their number.
+
+        :param takes: which of them are wanted.
+        """
         count = 0
         waiting: tuple[list[Page], Deferred[list[PageLinks]]] | None = None
         try:
-            async for pages in batches(stream, self._settings.batch_bytes // 2):
+            async for batch in batches(stream, self._settings.batch_bytes // 2):
+                pages = [*filter(takes, batch)]
+                if not pages:
+                    continue
                 if not count:
                     self._state_time = min(self._state_time, pages[0].row.confirmed_time or self._state_time)
                 count += len(pages)
@@ -200,11 +206,12 @@ class Follower:
 
     async def _read_missing(self) -> None:
         """Ask once more for pages whose content could not be had."""
-        keys = await self._index.missing(_MISSING_AT_ONCE)
-        if not keys:
+        changes = await self._index.missing(_MISSING_AT_ONCE)
+        if not changes:
             return
-        stream = await self._client.packages(None, key=keys, **self._content)
-        await self._read(stream)
+        stream = await self._client.packages(None, key=list(changes), **self._content)
+        # What has changed since comes with the changes: the index is never ahead of its token.
+        await self._read(stream, lambda page: changes.get(page.row.key.hex()) == page.row.change)
 
 
 def _weigh(change: IndexChange) -> int:

@@ -103,8 +103,8 @@ class SearchIndex:
         """
         return self._searching.run(self._asked, "text", key, change)
 
-    def missing(self, limit: int) -> Deferred[list[str]]:
-        """Keys of pages whose content the cache could not give."""
+    def missing(self, limit: int) -> Deferred[dict[str, int]]:
+        """Keys of pages whose content the cache could not give, and as of which change."""
         return self._in_turn(lambda: self._opened.missing(limit))
 
     def verify(self) -> Deferred[str]:

@@ -48,7 +48,7 @@ class Answers:
     :param now: seconds since 1970.
     :param told_wait_seconds: how long nobody asks after a URL was told.
     :param window: URLs of a host that may be told at once.
-    :param unread: called with keys of content of the cache that was not read, and will not come with its changes.
+    :param unread: called with what the cache has, was not read, and need not come with its changes.
     :param reading: judges where redirects lead.
     :param sites: knows whose the URLs of a host are.
     :ivar notifier: role and name of this spider as a notifier; ``epoch``: of its sets' numbers.
@@ -64,7 +64,7 @@ class Answers:
         now: Callable[[], float],
         told_wait_seconds: float,
         window: int,
-        unread: Callable[[Sequence[str]], None],
+        unread: Callable[[Sequence[AnsweredUrl]], None],
         reading: Reading,
         sites: Sites,
         counters: Counters,
@@ -106,14 +106,14 @@ class Answers:
         ]
         states = await self._states([AskedUrl(each.pid, each.root + url.path) for each, url in asked])
         found: set[tuple[int, bytes]] = set()
-        unread: list[str] = []
+        unread: list[AnsweredUrl] = []
         had: dict[HostRef, bool] = {}
         for (each, url), state in zip(asked, states, strict=True):
             is_cached = state.state == CACHED
             had[HostRef(each.crawl, each.root)] = had.get(HostRef(each.crawl, each.root), False) or is_cached
             if is_cached:
                 found.add((each.crawl, url.key))
-                unread.append(state.key)
+                unread.append(state)
         for host, has in had.items():
             self._strange[host] = has
             self._strange.move_to_end(host)
@@ -124,9 +124,9 @@ class Answers:
         return found
 
     async def find_lost(self, crawls: Iterable[CrawlRules], buckets: Collection[int]) -> None:
-        """The cache was put back from a backup: what it had and has no longer is told again, and what it has under
-        another number is read again: numbers of before say nothing.  Providers are asked for again: they may be those
-        of other hosts by now, or may not have private addresses any longer.
+        """The cache was put back from a backup: what it has not as it was read is told again, and so asked for until
+        it was read as it is (its page comes with the changes) or fetched.  Providers are asked for again: they may be
+        those of other hosts by now, or may not have private addresses any longer.
 
         :param buckets: of the hosts that are looked at.
         :raises CacheError: ``lcc-cu`` cannot be asked.
@@ -141,21 +141,18 @@ class Answers:
                 own = [row for row in rows if row.bucket in buckets]
                 pids = await self._owners(rules, [(site_of(row.url), row.pid, row.url) for row in own])
                 states = await self._states([AskedUrl(pid, row.url) for pid, row in zip(pids, own, strict=True)])
-                void: dict[bytes, int] = {}
-                lost = []
-                for row, state in zip(own, states, strict=True):
-                    if (state.state, state.change, state.md5) != (CACHED, row.change, row.md5):
-                        void[row.key] = row.change
-                        if row.state is UrlState.CACHED and state.state in _MISSING:
-                            lost.append(UrlAnswer(crawl, row.key, _MISSING[state.state]))
-                if void:
-                    await self._frontier.void_changes(crawl, void, int(self._now()))
+                lost = [
+                    UrlAnswer(crawl, row.key, _MISSING.get(state.state, Verdict.LOST))
+                    for row, state in zip(own, states, strict=True)
+                    if row.state is UrlState.CACHED
+                    and (state.state in _MISSING or (state.change, state.md5) != (row.change, row.md5))
+                ]
                 if lost:
                     await self._frontier.answer(lost, [], int(self._now()))
                 count += len(lost)
             await self._frontier.forget_providers(crawl, buckets, int(self._now()))
         if count:
-            _log.warn("{count} pages that were read are no longer in the cache, which was put back", count=count)
+            _log.warn("{count} pages are not in the cache as they were read: it was put back", count=count)
 
     async def ask(self, crawls: Iterable[CrawlRules], buckets: Collection[int]) -> None:
         """Ask for the URLs that were told long enough ago.
@@ -202,14 +199,14 @@ class Answers:
             redirects = [(known[key], target) for key, target in moved.items() if key in known]
             await self._frontier.commit(await self._reading.redirects(rules, redirects), now)
         answers: list[UrlAnswer] = []
-        unread: list[str] = []
+        unread: list[AnsweredUrl] = []
         for (host, url), state in zip(told, states, strict=True):
             found = _verdict(state, known.get(url.key))
             if found is not None:
                 respelled = _respelled(rules, host.root, url) if found is Verdict.GONE else None
                 answers.append(UrlAnswer(host.crawl, url.key, found, url.told_set, state.code, respelled))
             elif state.state == CACHED:
-                unread.append(state.key)
+                unread.append(state)
         self._counters.asked += len(asked)
         self._counters.answered.update(answer.verdict.value for answer in answers)
         await self._frontier.answer(answers, [HostRef(host.crawl, host.root) for host in hosts], int(self._now()))
@@ -253,7 +250,7 @@ def _verdict(state: AnsweredUrl, row: KnownUrl | None) -> Verdict | None:
     if state.state == DELETED:
         return Verdict.GONE
     if state.state == CACHED:
-        if row is None or row.change < state.change:
+        if row is None or not row.is_version(state.change, state.md5):
             return None
         return Verdict.FAILED if state.code else Verdict.UNCHANGED
     if state.state != UNKNOWN:

@@ -24,8 +24,8 @@ slow holds up the one before it: packages are read as they are worked off, and a
 * A store cannot write: it gets the pages later (:mod:`lcc.roles.spider.keeping`); nothing waits for it.
 * Another spider has taken over its buckets, as it was silent for too long: it claims the frontier anew.
 * A page that no extractor can read: it has no links, and is counted.
-* The changes since the token are not known any longer (a backup was put back): the cache is asked for all that was
-  read; what it lost is told again, and what it has under another number is read again.
+* The changes since the token are not known any longer (a backup was put back): all pages are read again, but for
+  those that were read last in the version that they have; what the cache lost of them is told again.
 * The provider of a host is another one, or gone (that, too, comes with a backup, and need not be noticed otherwise):
   ``lcc-cu`` names it with the host's robots.txt; the UNS is asked for it again.
 """

@@ -10,6 +10,8 @@ goes with the last batch of a package.  Content is held for two batches at most.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, DeferredLock
@@ -23,6 +25,7 @@ from lcc.config import SpiderConfig
 from lcc.interfaces import IFrontier
 from lcc.model.crawls import BUCKETS, FrontierBatch, StoreWork
 from lcc.model.links import Page, PageLinks
+from lcc.model.states import AnsweredUrl
 from lcc.roles.spider.crawl_rules import CrawlRules
 from lcc.roles.spider.reading import Chosen, Reading
 from lcc.roles.spider.shares import Shares
@@ -80,7 +83,7 @@ class Follower:
     """See :mod:`lcc.roles.spider.follower`.
 
     :param crawls: those whose pages are read.
-    :param restored: called with buckets, before their pages are read again: the cache was put back from a backup.
+    :param restored: called with buckets, while their pages are read again: the cache was put back from a backup.
     :param committed: called when a batch is.
     :ivar lock: held from what stores keep to its commit.
     :ivar is_caught_up: it waits for the next change.
@@ -114,7 +117,8 @@ class Follower:
         self._now = now
         self._restored = restored
         self._committed = committed
-        self._unread: dict[str, float] = {}
+        self._unread: dict[str, tuple[int, float]] = {}
+        """Key -> number of the change, and when it was noted."""
         self.lock = DeferredLock()
         self._all_read = False
         self._restores = 0
@@ -149,6 +153,7 @@ class Follower:
         name = f"crawl {rules.crawl.id}"
         place = (await self._frontier.places()).get(name, BEGINNING)
         try:
+            asked = self._reading.moment
             stream = await self._client.packages(
                 place, provider=rules.crawl.settings.pid, limit=self._settings.pages_at_once, **self._content
             )
@@ -156,19 +161,18 @@ class Follower:
             stream = await self._client.packages(
                 BEGINNING, provider=rules.crawl.settings.pid, limit=self._settings.pages_at_once, **self._content
             )
-        if await self._process(stream, [rules], dict, lambda: {name: stream.token or place}):
+        if await self._process(stream, [rules], places=lambda: {name: stream.token or place}, asked=asked):
             return False
         await self._frontier.commit(FrontierBatch(caught_up=[rules.crawl.id]), int(self._now()))
         return True
 
-    def note_unread(self, keys: Sequence[str]) -> None:
+    def note_unread(self, pages: Sequence[AnsweredUrl]) -> None:
         """The cache has these, and they were not read: unless they come with the changes, they are read on their
-        own.
-
-        :param keys: of ``lcc-cu``, hexadecimal.
-        """
-        for key in keys[: _UNREAD_MAX - len(self._unread)]:
-            self._unread.setdefault(key, self._clock.seconds())
+        own."""
+        now = self._clock.seconds()
+        for page in pages[: _UNREAD_MAX - len(self._unread)]:
+            _, noted = self._unread.get(page.key, (0, now))
+            self._unread[page.key] = page.change, noted
 
     async def read_unread(self) -> None:
         """Read pages that no change brings.
@@ -177,12 +181,14 @@ class Follower:
         """
         before = self._clock.seconds() - _CAUGHT_UP_SECONDS
         while self.is_caught_up:
-            keys = [key for key, noted in self._unread.items() if noted <= before][:KEYS_AT_ONCE]
-            if not keys:
+            changes = {key: change for key, (change, noted) in self._unread.items() if noted <= before}
+            changes = dict(islice(changes.items(), KEYS_AT_ONCE))
+            if not changes:
                 return
-            stream = await self._client.packages(None, key=keys, **self._content)
-            await self._process(stream, list(self._crawls()), dict, dict)
-            for key in keys:
+            asked = self._reading.moment
+            stream = await self._client.packages(None, key=list(changes), **self._content)
+            await self._process(stream, list(self._crawls()), partial(_is_as_noted, changes), asked=asked)
+            for key in changes:
                 self._unread.pop(key, None)
 
     @property
@@ -203,43 +209,64 @@ class Follower:
             _log.warn(
                 "The changes since the saved token are no longer known; reading all pages again: {error}", error=error
             )
-            self._restores += 1
-            self._reading.begin_again()
-            await self._restored(buckets)
-            return 1, BEGINNING
+            return 1, await self._begin_again(buckets, selected)
         finally:
             self.is_caught_up = False
         count = await self._process(
-            stream, list(self._crawls()), lambda: dict.fromkeys(buckets, stream.token or token), dict
+            stream, list(self._crawls()), tokens=lambda: dict.fromkeys(buckets, stream.token or token)
         )
         after = stream.token or token
         if not count and after != token:
-            await self._frontier.commit(FrontierBatch(tokens=dict.fromkeys(buckets, after)), int(self._now()))
+            await self._save_token(buckets, after)
         return count, after
+
+    async def _begin_again(self, buckets: Sequence[int], selected: Mapping[str, Any]) -> str:
+        """The cache was put back: read its first pages again; gives the next token.
+
+        That token names the timeline in which the cache is asked what it lost: if it is put back once more meanwhile,
+        all this begins anew.  So it does after a crash, for the token is saved last.
+        """
+        self._restores += 1
+        stream = await self._client.packages(
+            BEGINNING, limit=self._settings.pages_at_once, **selected, **self._content
+        )
+        await self._process(stream, list(self._crawls()))
+        after = stream.token or BEGINNING
+        await self._restored(buckets)
+        await self._save_token(buckets, after)
+        return after
+
+    async def _save_token(self, buckets: Sequence[int], token: str) -> None:
+        await self._frontier.commit(FrontierBatch(tokens=dict.fromkeys(buckets, token)), int(self._now()))
 
     async def _process(
         self,
         stream: PageStream,
         crawls: Sequence[CrawlRules],
-        tokens: Callable[[], Mapping[int, str]],
-        places: Callable[[], Mapping[str, str]],
+        takes: Callable[[Page], bool] = lambda page: True,
+        *,
+        tokens: Callable[[], Mapping[int, str]] = dict,
+        places: Callable[[], Mapping[str, str]] = dict,
+        asked: int | None = None,
     ) -> int:
         """Read the pages of a stream; gives their number.
 
+        :param takes: which of them are wanted.
         :param tokens, places: saved with the last batch.
+        :param asked: as :meth:`lcc.roles.spider.reading.Reading.without_read`.
         """
         count, restores = 0, self._restores
         waiting: tuple[Chosen, Deferred[list[PageLinks]]] | None = None
         try:
             async for pages in batches(stream, self._settings.batch_bytes // 2):
                 count += len(pages)
-                chosen = await self._reading.choose(crawls, pages)
+                chosen = await self._reading.choose(crawls, [*filter(takes, pages)])
                 before, waiting = waiting, (chosen, self._extractor.extract(chosen.pages))
                 if before is not None:
-                    await self._commit(*before, {}, {}, restores)
+                    await self._commit(*before, {}, {}, restores, asked)
             last, waiting = waiting, None
             if last is not None:
-                await self._commit(*last, tokens(), places(), restores)
+                await self._commit(*last, tokens(), places(), restores, asked)
         finally:
             stream.close()
             if waiting is not None:
@@ -254,16 +281,18 @@ class Follower:
         tokens: Mapping[int, str],
         places: Mapping[str, str],
         restores: int,
+        asked: int | None,
     ) -> None:
         """
         :param restores: before these were read; if the cache was put back since, all pages are read again anyway.
+        :param asked: as :meth:`_process`.
         """
         all_links = await extracted
         await self.lock.acquire()
         try:
             if restores != self._restores:
                 return
-            chosen, links = self._reading.without_read(chosen, all_links)
+            chosen, links = self._reading.without_read(chosen, all_links, asked)
             kept = await self._keeper.keep(list(zip(chosen.pages, links, strict=True))) if chosen.pages else {}
             batch = await self._reading.batch(chosen, links, tokens, places, kept)
             now = int(self._now())
@@ -279,3 +308,11 @@ class Follower:
         finally:
             self.lock.release()
         self._committed()
+
+
+def _is_as_noted(changes: Mapping[str, int], page: Page) -> bool:
+    """Whether a page has not changed since it was noted: else it comes with the changes.
+
+    :param changes: key -> number.
+    """
+    return changes.get(page.row.key.hex()) == page.row.change

@@ -35,6 +35,17 @@ _READ_MAX = 10_000
 """More than there can be between the choice of a page and its commit."""
 
 
+class _Version(NamedTuple):
+    """A version of a page that was committed.
+
+    :ivar moment: :attr:`Reading.moment`, with its commit.
+    """
+
+    change: int
+    md5: str
+    moment: int
+
+
 class _Mine(NamedTuple):
     """A page of a crawl.
 
@@ -73,17 +84,19 @@ class Reading:
     """Chooses pages, and judges their links, for each crawl.
 
     :param sites: what is known of robots.txt.
+    :ivar moment: counts commits of pages.
     """
 
     def __init__(self, frontier: IFrontier, sites: Sites, counters: Counters) -> None:
         self._frontier = frontier
         self._sites = sites
         self._counters = counters
-        self._read: OrderedDict[tuple[int, bytes], int] = OrderedDict()
-        """Crawl and key of pages that were committed lately -> the change."""
+        self.moment = 0
+        self._read: OrderedDict[tuple[int, bytes], _Version] = OrderedDict()
+        """Crawl and key of pages that were committed lately -> the last version."""
 
     async def choose(self, crawls: Iterable[CrawlRules], pages: Sequence[Page]) -> Chosen:
-        """The pages of crawls that are new, or have changed since they were read.
+        """The pages of crawls that were not read in this version last.
 
         :param pages: in the order of their changes.
         """
@@ -114,24 +127,32 @@ class Reading:
 
         :param settled: as :meth:`lcc.interfaces.IFrontier.commit` says.
         """
+        self.moment += 1
         for rules, mine in chosen.crawls:
             for each in mine:
-                self._read[rules.crawl.id, each.url.key] = chosen.pages[each.at].row.change
+                row, at = chosen.pages[each.at].row, (rules.crawl.id, each.url.key)
+                self._read[at] = _Version(row.change, row.md5, self.moment)
+                self._read.move_to_end(at)
             for key, depth in settled.get(rules.crawl.id, {}).items():
                 rules.note_known(key, depth)
         while len(self._read) > _READ_MAX:
             self._read.popitem(last=False)
 
-    def begin_again(self) -> None:
-        """The cache was put back: pages that were committed may come again under lower numbers."""
-        self._read.clear()
-
-    def without_read(self, chosen: Chosen, links: Sequence[PageLinks]) -> tuple[Chosen, Sequence[PageLinks]]:
+    def without_read(
+        self, chosen: Chosen, links: Sequence[PageLinks], asked: int | None = None
+    ) -> tuple[Chosen, Sequence[PageLinks]]:
         """Those of them that were not committed since they were chosen: a page may come with the changes, and on its
-        own, at the same time."""
+        own, at the same time.
+
+        :param asked: of pages that do not come with the changes: the :attr:`moment` when they were asked for.  What
+            was committed since may be a later version than theirs.
+        """
 
         def is_new(rules: CrawlRules, each: _Mine) -> bool:
-            return self._read.get((rules.crawl.id, each.url.key), 0) < chosen.pages[each.at].row.change
+            read, row = self._read.get((rules.crawl.id, each.url.key)), chosen.pages[each.at].row
+            if read is None:
+                return True
+            return (asked is None or read.moment <= asked) and (read.change, read.md5) != (row.change, row.md5)
 
         left = [(rules, [each for each in mine if is_new(rules, each)]) for rules, mine in chosen.crawls]
         wanted = sorted({each.at for _, mine in left for each in mine})
@@ -288,7 +309,7 @@ def _is_news(rules: CrawlRules, page: Page, row: KnownUrl | None) -> bool:
         return False
     if row is None:
         return bool(rules.crawl.settings.pid)
-    return page.row.change > row.change
+    return not row.is_version(page.row.change, page.row.md5)
 
 
 def _copies(crawl: int, root: str, page: Page) -> Trap | None:

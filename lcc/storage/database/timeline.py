@@ -29,6 +29,18 @@ def current_timeline(txn: Txn) -> str:
     return "-".join(filter(None, _parts(txn)))
 
 
+def position(txn: Txn) -> tuple[str, int]:
+    """How far the cache has come: its timeline, and the number of its last change.  A single SELECT."""
+    found = dict(
+        txn.query(
+            "SELECT name, value FROM meta WHERE name IN ('epoch', ?)"
+            " UNION ALL SELECT name, CAST(value AS CHAR) FROM counters WHERE name = 'change'",
+            [_CURRENT],
+        )
+    )
+    return "-".join(filter(None, (found.get("epoch"), found.get(_CURRENT)))), int(found.get("change", 0))
+
+
 def epoch_of(timeline: str) -> str:
     """The epoch of the database that this timeline belongs to."""
     return timeline.partition("-")[0]

@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred
 from lcc.model import MachineState, UnsStanding
 from lcc.storage.database.database import Database
 from lcc.storage.database.status import database_epoch, last_change, queue_size
-from lcc.storage.database.timeline import current_timeline, epoch_of, forget_timelines, known_upto
+from lcc.storage.database.timeline import epoch_of, forget_timelines, known_upto, position
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.sessions import ORDER_JUMP
 from lcc.storage.queue.write_transaction import WriteTransaction
@@ -45,7 +45,7 @@ class RepairStore:
         return self._database.interact(queue_size)
 
     def progress(self) -> Deferred[tuple[str, int]]:
-        return self._database.interact(progress)
+        return self._database.select(position)
 
     def check_uns(self, uns: str, epoch: str, acked: int, numbers_upto: int) -> Deferred[UnsStanding]:
         return self._database.interact(check_uns, uns, epoch, acked, numbers_upto)
@@ -89,11 +89,6 @@ def check_uns(txn: Txn, uns: str, epoch: str, acked: int, numbers_upto: int) -> 
     if numbers_upto and used >= numbers_upto:
         return UnsStanding.SPOOL_BEHIND
     return UnsStanding.DATABASE_BEHIND if acked > known else UnsStanding.FINE
-
-
-def progress(txn: Txn) -> tuple[str, int]:
-    """See :meth:`lcc.interfaces.IQueueRepair.progress`."""
-    return current_timeline(txn), last_change(txn)
 
 
 def check_witness(txn: Txn, timeline: str, change: int) -> bool:

@@ -1,8 +1,8 @@
 """What spiders have read: pages with their links become rows of the frontier, in one transaction.
 
 Links to what is known cost a look at its row; it is written only where its place in the order changes.  Where whoever
-commits remembers that it does not, they cost nothing.  A page is committed once for each of its changes: so a batch
-may overlap with what was committed before.
+commits remembers that it does not, they cost nothing.  The version of a page that was committed last is not committed
+again: so a batch may overlap with what was committed before.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class _Pages:
             row = self._add(page.url, 0, b"", rules.start_cash(self._order))
             if row is None:
                 return
-        if page.change <= row.change:
+        if row.is_version(page.change, page.md5):
             return  # it was committed before
         host = self._host_of(row)
         first = row.change == 0

@@ -56,7 +56,6 @@ from lcc.storage.spider.telling import (
     tell,
     told_hosts,
     told_urls,
-    void_changes,
     watched,
 )
 from lcc.storage.spider.write import HOUR_SECONDS, FrontierWrite
@@ -164,10 +163,6 @@ class FrontierStore:
     def read_urls(self, crawl: int, after: bytes, limit: int) -> Deferred[list[ReadUrl]]:
         """As :meth:`lcc.interfaces.IFrontier.read_urls`."""
         return self._database.interact(read_urls, crawl, after, limit)
-
-    def void_changes(self, crawl: int, changes: Mapping[bytes, int], now: int) -> Deferred[None]:
-        """As :meth:`lcc.interfaces.IFrontier.void_changes`."""
-        return self._write(now, void_changes, crawl, changes)
 
     def trap_counts(self, traps: Collection[Trap]) -> Deferred[dict[Trap, int]]:
         """As :meth:`lcc.interfaces.IFrontier.trap_counts`."""

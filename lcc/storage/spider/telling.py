@@ -10,7 +10,6 @@ from lcc.interfaces import IFrontierRules
 from lcc.model.crawls import (
     BUCKETS,
     NEVER,
-    VOID_CHANGE,
     Crawl,
     CrawlState,
     HostRef,
@@ -122,18 +121,6 @@ def read_urls(txn: Txn, crawl: int, after: bytes, limit: int) -> list[ReadUrl]:
         ReadUrl(bytes(key), bucket, pid, root + path, UrlState(state), change, md5.hex())
         for key, bucket, pid, root, path, state, change, md5 in txn.query(sql, [crawl, after, limit])
     ]
-
-
-def void_changes(write: FrontierWrite, crawl: int, changes: Mapping[bytes, int]) -> None:
-    """As :meth:`lcc.interfaces.IFrontier.void_changes`."""
-    if write.done:
-        return
-    keys: defaultdict[int, list[bytes]] = defaultdict(list)
-    for key, change in sorted(changes.items()):
-        keys[change].append(key)
-    sql = "UPDATE spurl SET change_number = ? WHERE crawl = ? AND change_number = ? AND urlkey IN ({in})"
-    for change, some in keys.items():
-        write.txn.execute_in(sql, some, [VOID_CHANGE, crawl, change])
 
 
 # Telling.

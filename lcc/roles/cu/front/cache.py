@@ -133,7 +133,7 @@ class FrontCache:
 
         for sub in self._subs.all:
             if sub.subid in positions:
-                waiting.append(sub.watcher.changed(positions[sub.subid].number, timeout_seconds))
+                waiting.append(sub.watcher.changed(positions[sub.subid], timeout_seconds))
         left[0] = len(waiting)
         for each in list(waiting):
             each.addBoth(heard)

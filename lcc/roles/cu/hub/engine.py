@@ -305,7 +305,7 @@ class Hub:
                 if woken:
                     self.delivery.tick()
             if page.after is None:
-                await self._watcher.changed(page.token.number, _LOOK_SECONDS)
+                await self._watcher.changed(page.token, _LOOK_SECONDS)
 
     async def _start_again(self, why: str) -> None:
         position = (await self._main.interact(begin, Query(_ALL, NOW))).token
