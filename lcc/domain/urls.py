@@ -17,7 +17,7 @@ from urllib.parse import urljoin
 
 import idna
 
-from lcc.errors import FetchError, UrlError
+from lcc.errors import FetchError, UrlError, code, entry_for
 from lcc.numbers import parse_number
 
 URL_CHARS = 4096
@@ -277,19 +277,24 @@ def resolve(prefix: str, text: str) -> str:
 
 REDIRECT_CHARS = 500
 """Of a URL outside of the roots, as an error tells where a redirect leads."""
+_REDIRECT_OUTSIDE = f"{entry_for(code('redirect-outside')).text}: "
 
 
-def redirect_text(target: str) -> str:
-    """What the error of a redirect outside of the roots says."""
-    return target[:REDIRECT_CHARS]
+def redirect_outside(target: str) -> FetchError:
+    """The error of a redirect outside of the roots, which tells where it leads."""
+    return FetchError("redirect-outside", target[:REDIRECT_CHARS])
 
 
 def redirected_to(text: str) -> str | None:
-    """Where a redirect leads, normalised and without fragment, as its error says; None: that does not tell it."""
-    if len(text) >= REDIRECT_CHARS:
+    """Where a redirect leads, normalised and without fragment; None: that was not told.
+
+    :param text: of its error (:func:`redirect_outside`), as content users see it.
+    """
+    target = text.removeprefix(_REDIRECT_OUTSIDE)
+    if target == text or len(target) >= REDIRECT_CHARS:
         return None
     try:
-        return normalise(text).partition("#")[0]
+        return normalise(target).partition("#")[0]
     except UrlError:
         return None
 

@@ -1,6 +1,6 @@
 """A crawl with real processes and nginx: what is cached is the closure of the links, what the link log has are all of
-them, and each page is fetched once; of endless pages few are.  :mod:`tests.reliability.crawls` has what is killed
-meanwhile."""
+them, and each page is fetched once; redirects to other sites are followed; of endless pages few are fetched.
+:mod:`tests.reliability.crawls` has what is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ FETCHED_MAX = {"copies": 4, "deep": 10, "sessions": 3, "calendar": 12, "facets":
 def test_a_crawl_from_its_start_to_the_closure(tmp_path: Path) -> None:
     server = SiteServer(tmp_path / "web", hosts=3)
     graph = generate(1, server.roots, pages=20, links=6)
-    linked = (*graph.links[graph.start], *((trap, True) for trap in server.traps))
-    graph = attrs.evolve(graph, links={**graph.links, graph.start: linked})
+    linked = (*graph.links[graph.start], *((url, True) for url in (*server.traps, *server.moved)))
+    behind = dict.fromkeys(server.moved.values(), ((graph.start, True),))
+    graph = attrs.evolve(graph, links={**graph.links, graph.start: linked, **behind}, moved=server.moved)
     world = Crawling(tmp_path, None, server, graph, spider_settings=SETTINGS)
     try:
         world.add()
@@ -30,7 +31,7 @@ def test_a_crawl_from_its_start_to_the_closure(tmp_path: Path) -> None:
         wait_for("the crawl is done", world.is_done)
         assert not list(world.faults())
         fetched = world.fetched()
-        assert sorted(url for url in fetched if not is_trap(url)) == sorted(world.sites.closure())
+        assert sorted(url for url in fetched if not is_trap(url)) == sorted([*world.sites.closure(), *server.moved])
         endless = Counter(url.split("/")[4] for url in fetched if is_trap(url))
         assert endless.keys() == TRAPS.keys()
         assert not {name: count for name, count in endless.items() if count > FETCHED_MAX[name]}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from lcc.domain.urls import Roots, followed_redirect, redirect_text
-from lcc.errors import FetchError
+from lcc.domain.urls import Roots, followed_redirect, redirect_outside
 
 Follow = Callable[[str, str], str]
 
@@ -45,7 +44,7 @@ def _make_rule(roots: Roots) -> Follow:
     def follow(url: str, location: str) -> str:
         target = followed_redirect(url, location)
         if not roots.contains(target):
-            raise FetchError("redirect-outside", redirect_text(target))
+            raise redirect_outside(target)
         return target
 
     return follow

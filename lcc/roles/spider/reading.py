@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import attrs
 
+from lcc.errors import code
 from lcc.interfaces import IFrontier
 from lcc.model.candidates import Candidate, Facts, HostFacts
 from lcc.model.crawls import (
@@ -30,6 +31,12 @@ from lcc.spider.filters.traps import copies_key, trap_keys
 
 VISITED = "visited"
 """What counts the links to URLs that the frontier has: none of them is told again."""
+REDIRECTS = "redirects"
+"""The same of redirects from host to host without end."""
+REDIRECTS_MAX = 5
+"""From host to host, in a row: as many as a robot follows on one host ([bot] redirects_max)."""
+REDIRECT_OUTSIDE = code("redirect-outside")
+"""What is an error of a robot: another host has another provider."""
 _CACHED = "cached"
 _READ_MAX = 10_000
 """More than there can be between the choice of a page and its commit."""
@@ -189,9 +196,14 @@ class Reading:
 
     async def redirects(self, rules: CrawlRules, redirects: Iterable[tuple[KnownUrl, str]]) -> FrontierBatch:
         """What is saved of URLs that redirect to other hosts, each with where to."""
+        redirects = list(redirects)
+        endless = await self._at_the_end(rules, [url for url, _ in redirects])
         sums = _Sums()
         found = []
         for url, target in redirects:
+            if url.key in endless:
+                self._drop(rules, REDIRECTS, sums)
+                continue
             depth = url.depth + bool(url.parent)
             named = rules.link(target, depth, nofollow=False)
             if named.dropped:
@@ -205,6 +217,18 @@ class Reading:
             if judge(named, candidate)
         ]
         return FrontierBatch(redirects=passed, dropped=sums.dropped, traps=sums.traps)
+
+    async def _at_the_end(self, rules: CrawlRules, urls: Iterable[KnownUrl]) -> Collection[bytes]:
+        """Those that so many redirects in a row have led to already that where they redirect to is not followed."""
+        parents = {url.key: url.parent for url in urls}
+        for _ in range(REDIRECTS_MAX):
+            known = await self._known(rules, {parent for parent in parents.values() if parent})
+            parents = {
+                key: known[parent].parent
+                for key, parent in parents.items()
+                if parent in known and known[parent].code == REDIRECT_OUTSIDE
+            }
+        return parents.keys()
 
     async def _follow(
         self, rules: CrawlRules, mine: Sequence[tuple[_Mine, Page, PageLinks]], sums: _Sums

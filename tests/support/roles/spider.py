@@ -19,7 +19,7 @@ from lcc.config import SpiderConfig
 from lcc.domain.keys import url_key
 from lcc.domain.spider.keys import host_of_root
 from lcc.domain.spider.rules import FrontierRules
-from lcc.domain.urls import normalise_root, site_of
+from lcc.domain.urls import normalise_root, redirect_outside, site_of
 from lcc.errors import code
 from lcc.model.cache import CachedUrl
 from lcc.model.crawls import BUCKETS, Crawl, CrawlSettings, CrawlStatus, ReadUrl, StoreWork, bucket_of
@@ -267,7 +267,8 @@ class Lcc:
             return AnsweredUrl(asked.pid, asked.curl, "arriving")
         row = self._rows.get(key)
         queued = any(url == asked.curl for _, url, _ in self._queue)
-        fault, text = self._found.get(asked.curl, 0), self.redirects.get(asked.curl, "")
+        fault = self._found.get(asked.curl, 0)
+        text = redirect_outside(self.redirects[asked.curl]).text if asked.curl in self.redirects else ""
         if row is None:
             return AnsweredUrl(asked.pid, asked.curl, "queued" if queued else "unknown", code=fault, error=text)
         state = "queued" if queued else row.page.row.state

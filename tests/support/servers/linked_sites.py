@@ -48,6 +48,7 @@ class LinkedSites:
     :ivar forbidden: pages that a robots.txt forbids.
     :ivar padding_bytes: of text in each page.
     :ivar delays: root of a site -> what its robots.txt asks for as Crawl-delay, in seconds.
+    :ivar moved: what redirects to a page of another site.
     """
 
     roots: tuple[str, ...]
@@ -55,6 +56,7 @@ class LinkedSites:
     forbidden: frozenset[str]
     padding_bytes: int = 0
     delays: Mapping[str, float] = attrs.field(factory=dict)
+    moved: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def start(self) -> str:
@@ -65,7 +67,8 @@ class LinkedSites:
         """What links lead to from the start, by the rules of a polite robot."""
         found, ahead = {self.start}, [self.start]
         while ahead:
-            for target, follow in self.links[ahead.pop()]:
+            for linked, follow in self.links[ahead.pop()]:
+                target = self.moved.get(linked, linked)
                 if follow and target in self.links and target not in self.forbidden and target not in found:
                     found.add(target)
                     ahead.append(target)
@@ -135,6 +138,7 @@ def generate(seed: int, roots: tuple[str, ...], pages: int, links: int, padding_
 class SiteServer(Nginx):
     """nginx with a host for each site: addresses of the loopback network.
 
+    :ivar moved: redirects to a page of the last host, which is not there of itself; no page links there of itself.
     :ivar traps: where endless pages begin, of each kind of :data:`TRAPS`; no page links there of itself.
     :param bytes_per_second: of an answer, from the second second on; 0: as fast as it can.
     """
@@ -146,10 +150,11 @@ class SiteServer(Nginx):
         www = folder / "www"
         www.mkdir(parents=True)
         slow = f"gzip off; limit_rate {bytes_per_second};" if bytes_per_second else ""
-        super().__init__(
-            www, folder / "nginx", more=f"{listens} {slow} location / {{ root {www}/$server_addr; }} {_ENDLESS}"
-        )
         self.roots = tuple(f"http://{address}:{port}/" for address in addresses)
+        self.moved = {f"{self.roots[0]}moved": f"{self.roots[-1]}behind/a/redirect.html"}
+        moved = "".join(f"location = /moved {{ return 302 {target}; }}" for target in self.moved.values())
+        answers = f"location / {{ root {www}/$server_addr; }} {moved} {_ENDLESS}"
+        super().__init__(www, folder / "nginx", more=f"{listens} {slow} {answers}")
         self.traps = tuple(f"{self.roots[-1]}traps/{name}/{'?c=all' if name == 'facets' else ''}" for name in TRAPS)
 
 
