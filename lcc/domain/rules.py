@@ -9,6 +9,7 @@ from zope.interface import implementer
 
 from lcc.config import QmConfig
 from lcc.domain import absorb, deletions, outcome, quota, retries, revalidation, words
+from lcc.domain.keys import url_key
 from lcc.domain.mimetypes import ANY, MimePatterns
 from lcc.domain.timeslots import TimeSlots
 from lcc.domain.urls import Roots
@@ -53,6 +54,9 @@ class QueueRules:
             settings.mass_deletion_floor,
             mimetypes or MimePatterns([ANY]),
         )
+
+    def key(self, pid: int, curl: str, mimetype: str) -> bytes:
+        return url_key(pid, curl, mimetype)
 
     def action(
         self, notice: UrlNotice, connseq: int, floor: int, queued: QueuedState | None, cached: CachedState | None

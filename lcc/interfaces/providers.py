@@ -43,7 +43,7 @@ class ISessionStore(Interface):
         one; the same only within one session.
 
         :returns: None for a full set that exceeds the limit; it may be noted all the same until
-            :meth:`end_full_sets`."""
+            :meth:`end_full_sets`.  0 for sets of a provider that is moving, or has moved."""
 
     def last_drawn(pids: Collection[int]) -> Deferred[dict[int, int]]:
         """The last order number that was drawn, by provider."""

@@ -39,10 +39,14 @@ from lcc.model import (
     UrlNotice,
     Waiting,
 )
+from lcc.model.moves import Fence
 
 
 class IQueueRules(Interface):
     """The rules of the queue, used by the store (pure: :class:`lcc.domain.rules.QueueRules`)."""
+
+    def key(pid: int, curl: str, mimetype: str) -> bytes:
+        """The key of a provider's URL (:data:`lcc.model.KEY_BYTES`)."""
 
     def action(
         notice: UrlNotice, connseq: int, floor: int, queued: QueuedState | None, cached: CachedState | None
@@ -176,6 +180,9 @@ class IQueueStore(IQueueRepair):
         """Absorb pieces of sets, in one transaction, durable when the Deferred fires.
 
         Elements that were absorbed before are skipped: a set that is delivered twice is applied once."""
+
+    def fences() -> Deferred[dict[int, Fence]]:
+        """The providers that are about to move to another sub-LCC, or have."""
 
     def providers_with_work() -> Deferred[list[Waiting]]:
         """Each provider with something to fetch now, in the order of their earliest sets."""

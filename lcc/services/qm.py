@@ -18,7 +18,7 @@ from lcc.services.common import HomeService, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.options import QmOptions
-from lcc.services.sublcc import reporting_services
+from lcc.services.sublcc import sublcc_services
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.probe import DatabaseProbe
@@ -81,7 +81,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         DatabaseService(database),
         _Engine(engine),
         port,
-        *reporting_services(config, environment, database),
+        *sublcc_services(config, environment, engine, store, database),
     ):
         service.setServiceParent(services)
     if settings.listen_botm:

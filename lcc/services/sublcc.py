@@ -1,4 +1,4 @@
-"""What a queue manager does for a front end: it reports the vital statistics of its LCC."""
+"""What a queue manager does for a front end: it reports the vital statistics of its LCC, and moves providers."""
 
 from __future__ import annotations
 
@@ -8,33 +8,39 @@ from twisted.logger import Logger
 
 from lcc.config import Config
 from lcc.model.frontend import Vitals
+from lcc.roles.qm.engine import QmEngine
+from lcc.roles.qm.moves.moving import Moving
 from lcc.roles.qm.surveyor import Surveyor
+from lcc.roles.sub_databases import SubDatabases
 from lcc.services.environment import Environment
 from lcc.storage.database.database import Database, DatabaseService
 from lcc.storage.database.place import front_end_place
 from lcc.storage.fe.sublccs import report_vitals
+from lcc.storage.queue.store import QueueStore
 from lcc.storage.views.vitals import vitals
 
 _log = Logger()
 
 
-class _Reporting(Service):
-    """Reports at once, then again and again."""
+class _Again(Service):
+    """Does something at once, then again and again."""
 
-    def __init__(self, reporter: Surveyor[Vitals]) -> None:
-        self._reporter = reporter
+    def __init__(self, what: Surveyor[Vitals] | Moving) -> None:
+        self._what = what
 
     def startService(self) -> None:
         super().startService()
-        self._reporter.start()
+        self._what.start()
 
     def stopService(self) -> None:
         super().stopService()
-        self._reporter.stop()
+        self._what.stop()
 
 
-def reporting_services(config: Config, environment: Environment, database: Database) -> tuple[IService, ...]:
-    """What reports to the front end; nothing, if this is no sub-LCC.
+def sublcc_services(
+    config: Config, environment: Environment, engine: QmEngine, store: QueueStore, database: Database
+) -> tuple[IService, ...]:
+    """What reports to the front end and moves providers; nothing, if this is no sub-LCC.
 
     :param database: of the LCC.
     """
@@ -60,4 +66,10 @@ def reporting_services(config: Config, environment: Environment, database: Datab
     reporter = Surveyor(
         lambda: Deferred.fromCoroutine(report()), reactor, settings.report_interval, "Cannot report to the front end"
     )
-    return DatabaseService(front, "of the front end"), _Reporting(reporter)
+    others = SubDatabases(
+        lambda url: environment.database(
+            url, config.home, reactor, config.database, random=environment.chance, lean=True
+        )
+    )
+    moving = Moving(settings.name, engine, store, database, front, others)
+    return DatabaseService(front, "of the front end"), others, _Again(reporter), _Again(moving)

@@ -16,10 +16,12 @@ from twisted.internet.defer import Deferred, fail, gatherResults
 from lcc.config import Config, DatabaseConfig, QmConfig, UnsConfig
 from lcc.errors import StoreUnavailable
 from lcc.model import FullSetKey, SetStart
+from lcc.model.moves import Fence
 from lcc.storage.providers.providers import change_provider, get_provider
 from lcc.storage.providers.sessions import ORDER_JUMP as JUMP
 from lcc.storage.providers.sessions import Login, SessionStore, kept_numbers, open_session_store
-from tests.support.databases import DirectDatabase
+from lcc.storage.queue.fences import put_fence
+from tests.support.databases import DirectDatabase, result_of
 from tests.support.queue import Queue, notice
 
 Open = Callable[..., SessionStore]
@@ -301,3 +303,23 @@ def test_who_keeps_its_number(wishes: list[tuple[int, int]], last: int) -> None:
         if number is not None:
             assert (start.pid, number) == (1, last) == (1, start.held)
             assert all(found[before] is not None for before in range(index) if starts[before].pid == 1)
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_provider_that_moves_begins_nothing(opened: Open, queue: Queue) -> None:
+    """Neither sessions nor sets; others that begin together with it are not held up."""
+    store, pid, other = opened(), queue.pid, queue.add_provider()
+    session = await store.open_session(pid, "192.0.2.1", 100)
+    fence, pieces = result_of(queue.store.move_step(100, put_fence, pid, 1, Fence.FROZEN))
+    assert fence and not pieces.queued
+    with pytest.raises(StoreUnavailable, match=f"provider {pid} is moving"):
+        await store.open_session(pid, "192.0.2.1", 100)
+    answers = await numbers(store, (pid, session.order), (other, 0), (pid, 0))
+    assert answers[0] == 0 == answers[2] and answers[1]
+    logins = await gatherResults([store.open_session(other, "192.0.2.2", 100), store.open_session(other, "", 100)])
+    assert [login.number for login in logins] == [1, 2]
+    # An older fence changes nothing; a newer one does.
+    assert not result_of(queue.store.move_step(100, put_fence, pid, 0, Fence.OPEN))[0]
+    assert await numbers(store, (pid, session.order)) == [0]
+    assert result_of(queue.store.move_step(100, put_fence, pid, 2, Fence.OPEN))[0]
+    assert await numbers(store, (pid, session.order)) == [session.order]

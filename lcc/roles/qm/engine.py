@@ -187,6 +187,7 @@ class QmEngine:
         ask, store = self.retry.ask, self.store
         try:
             claim = await ask("claiming the database", lambda: store.claim(self.now()))
+            self.scheduler.frozen.load(await ask("reading which providers move", store.fences))
             waiting = await ask("loading the queue", store.providers_with_work)
             if self.settings.serial_by_host != NO:
                 known = await ask("reading the roots of providers", store.provider_roots)

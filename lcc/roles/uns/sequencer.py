@@ -97,7 +97,8 @@ class Sequencer:
         """The order number of a set that begins now.
 
         :returns: fails with SetError "full-set-not-allowed" if it is a full set too many, "try-later" if it is not
-            certain when it began, with StoreUnavailable if the database does not answer, or not in time.
+            certain when it began, or its provider is moving, with StoreUnavailable if the database does not answer,
+            or not in time.
         """
         beginning = _Beginning(start, Deferred(), self._standstills.certain_time())
         self._beginning.append(beginning)
@@ -181,6 +182,9 @@ class Sequencer:
         start, since = beginning.start, beginning.since
         if number is None:
             beginning.number.errback(SetError("full-set-not-allowed"))
+            return
+        if not number:
+            beginning.number.errback(SetError("try-later"))
             return
         certain = self._standstills.is_certain(since)
         taken = not beginning.given_up and (number == start.held or certain)

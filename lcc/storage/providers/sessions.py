@@ -51,10 +51,14 @@ _COUNTER = ("pid", "lastconnseq", "sessions", "countedseq")
 _NEW_ROW = ("pid", "lastconnseq", "lastconnip", "lastconntime")
 _FULL_SET = ("pid", "connseq", "uns", "time")
 _DRAWN = "SELECT pid, lastconnseq FROM connections WHERE pid IN ({in})"
-_ABSORBED = "SELECT pid, maxconnseq FROM pstats WHERE pid IN ({in})"
+_FENCED = -1
+"""In place of the newest order number in the queue, if the provider is moving or has moved (doc/moves.md)."""
+_NEWEST = f"CASE WHEN f.pid IS NULL THEN COALESCE(s.maxconnseq, 0) ELSE {_FENCED} END"
+_FENCE = "LEFT JOIN fenced f ON f.pid = s.pid AND f.state <> 'open'"
+_ABSORBED = f"SELECT s.pid, {_NEWEST} FROM pstats s {_FENCE} WHERE s.pid IN ({{in}})"
 _BOTH = (
-    "SELECT c.pid, c.lastconnseq, COALESCE(s.maxconnseq, 0) FROM connections c"
-    " LEFT JOIN pstats s ON s.pid = c.pid WHERE c.pid IN ({in})"
+    f"SELECT c.pid, c.lastconnseq, {_NEWEST} FROM connections c"
+    f" LEFT JOIN pstats s ON s.pid = c.pid {_FENCE} WHERE c.pid IN ({{in}})"
 )
 
 
@@ -133,7 +137,12 @@ class SessionStore:
         return DeferredList(ends).addCallback(lambda _: None)
 
     def open_session(self, pid: int, ip: str, now: int, known: int = 0) -> Deferred[Session]:
-        return self._logins.ask(Login(pid, ip, now, known))
+        def may_begin(session: Session) -> Session:
+            if not session.order:
+                raise StoreUnavailable(f"provider {pid} is moving to another sub-LCC")
+            return session
+
+        return self._logins.ask(Login(pid, ip, now, known)).addCallback(may_begin)
 
     async def _count(self, logins: list[Login]) -> list[Session]:
         if self.main is self.database:
@@ -147,6 +156,10 @@ class SessionStore:
     async def _begin_sets(self, starts: Sequence[SetStart], now: int) -> list[int | None]:
         pids = sorted({start.pid for start in starts})
         drawn, absorbed = await self._standing(pids)
+        fenced = {pid for pid, number in absorbed.items() if number == _FENCED}
+        if fenced:
+            others = iter(await self._begin_sets([start for start in starts if start.pid not in fenced], now))
+            return [0 if start.pid in fenced else next(others) for start in starts]
         least = {pid: absorbed.get(pid, 0) for pid in pids}
         for start in starts:
             least[start.pid] = max(least[start.pid], start.known)
@@ -290,6 +303,9 @@ def count_sessions(txn: Txn, logins: Sequence[Login], absorbed: Mapping[int, int
     last = {row[0]: (row[-1], 0) for row in rows}
     sessions = []
     for pid, ip, now, known in logins:
+        if least.get(pid) == _FENCED:
+            sessions.append(Session(0, "", 0))
+            continue
         counter = counters[pid]
         order = counter.draw(max(known, least.get(pid, 0)))
         counter.sessions += 1

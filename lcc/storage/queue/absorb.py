@@ -16,9 +16,11 @@ from lcc.config import QmConfig
 from lcc.errors import code
 from lcc.interfaces import IQueueRules
 from lcc.model import HINTS, SITE, SetAnswer, SetHeader, SetPiece, Source
+from lcc.model.moves import Fence
 from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views, is_untyped, untyped_key
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.batch import Batch, SetPart
+from lcc.storage.queue.fences import fence_question, hold_piece, holds_part
 from lcc.storage.queue.fresh_rows import FreshRows, first_set_questions, idle_providers
 from lcc.storage.queue.held_deletions import order_release
 from lcc.storage.queue.notifications import PendingNotifications
@@ -80,9 +82,17 @@ def absorb_pieces(
     keys = {notice.key for piece in pieces for notice in piece.notices}
     # One round trip.  For pieces that are delivered again this reads too much.
     positioned, was_said, firsts = position_questions(headers), said_questions(headers), first_set_questions(pids)
-    questions = (registered_question(pids), *row_questions(keys), *positioned, *was_said, *firsts)
+    questions = (
+        registered_question(pids),
+        fence_question(pids),
+        *row_questions(keys),
+        *positioned,
+        *was_said,
+        *firsts,
+    )
     write = WriteTransaction(txn, run, now, settings, pending, questions, pids)
-    providers, queued, cached, *more = write.answers
+    providers, fenced, queued, cached, *more = write.answers
+    fences = {pid: Fence(state) for pid, state in fenced}
     places, more = more[: len(positioned)], more[len(positioned) :]
     said_rows, first_sets = more[: len(was_said)], more[len(was_said) :]
     registered = registered_in(providers)
@@ -97,6 +107,12 @@ def absorb_pieces(
     fresh: FreshRows | None = None
     for piece in pieces:
         header = piece.header
+        if _is_held(txn, positions, said, fences, piece):
+            hold_piece(write, piece, lost=positions.has_begun(header))
+            if piece.last:
+                positions.finish(header)
+                answers.append(SetAnswer(header.epoch, header.number, 0))
+            continue
         if header.pid not in registered:
             if piece.last:
                 positions.finish(header)
@@ -146,6 +162,18 @@ def absorb_pieces(
     said.save(now)
     write.flush()
     return Done(answers, whole, fresh)
+
+
+def _is_held(txn: Txn, positions: SetPositions, said: SaidSets, fences: dict[int, Fence], piece: SetPiece) -> bool:
+    """The piece is kept for where its provider is in the end.  What had begun before it was frozen goes on."""
+    header = piece.header
+    fence = fences.get(header.pid)
+    if fence is None:
+        is_strange = piece.first_index > 0 and not positions.has_begun(header)
+        return is_strange and not positions.is_applied(header) and holds_part(txn, header)
+    if positions.is_applied(header) or said.is_applied(header.said):
+        return False
+    return fence is Fence.LEFT or not positions.has_begun(header)
 
 
 def _load_more(rows: RowCache, write: WriteTransaction, parts: Sequence[SetPart]) -> None:

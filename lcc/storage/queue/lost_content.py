@@ -38,9 +38,12 @@ def fetch_damaged(write: WriteTransaction, rules: IQueueRules) -> bytes | None:
     return b"%d %d" % rows[-1] if len(rows) == PAGE_FILES else None
 
 
-def fetch_again(write: WriteTransaction, rules: IQueueRules, machine: int, files: Sequence[int]) -> int:
+def fetch_again(
+    write: WriteTransaction, rules: IQueueRules, machine: int, files: Sequence[int], *, delete: bool = True
+) -> int:
     """Refetch the URLs of these files; files that no row refers to are ignored.
 
+    :param delete: what is left of them is deleted; they are none of another sub-LCC.
     :returns: the number of URLs.
     """
     txn = write.txn
@@ -62,7 +65,7 @@ def fetch_again(write: WriteTransaction, rules: IQueueRules, machine: int, files
         " modified = NULL, revalidate = 0, told_md5 = '', told_len = NULL, told_mtime = NULL WHERE urlkey IN ({in})",
         keys,
     )
-    for *_, file in lost:
+    for *_, file in lost if delete else ():
         write.delete_file(machine, file)
     sql = f"SELECT urlkey FROM qdb WHERE operation = {FETCH} AND urlkey IN ({{in}})"
     queued = {key for (key,) in txn.query_in(sql, keys)}

@@ -53,6 +53,11 @@ class SetPositions:
         """Whether the set is completely applied."""
         return header.number <= self._positions[_stream(header)].last_number
 
+    def has_begun(self, header: SetHeader) -> bool:
+        """Whether elements of the set are applied, and others are not."""
+        position = self._positions[_stream(header)]
+        return position.part_number == header.number and position.part_done > 0
+
     def begin(self, header: SetHeader, first_index: int, new_psetid: Callable[[], int]) -> tuple[int, int]:
         """The set's psetid and how many of its elements are applied.
 

@@ -41,6 +41,7 @@ from lcc.model import (
     SlotPage,
     Waiting,
 )
+from lcc.model.moves import Fence
 from lcc.storage.database.content_rows import content_rows
 from lcc.storage.database.database import Database
 from lcc.storage.database.order_rows import next_order
@@ -51,6 +52,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import get_provider, provider_roots
 from lcc.storage.queue.absorb import absorb_pieces
 from lcc.storage.queue.admin_orders import carry_out
+from lcc.storage.queue.fences import fences
 from lcc.storage.queue.fresh_rows import FreshRows
 from lcc.storage.queue.housekeeping import do_next_page
 from lcc.storage.queue.lost_content import fetch_again
@@ -92,6 +94,7 @@ class QueueStore(RepairStore):
         self._pending_of_orders = PendingNotifications()
         self._pending_of_housekeeping = PendingNotifications()
         self._pending_of_damage = PendingNotifications()
+        self._pending_of_moves = PendingNotifications()
 
     def claim(self, now: int) -> Deferred[Claim]:
         def claim(txn: Txn) -> Claim:
@@ -235,6 +238,28 @@ class QueueStore(RepairStore):
 
     def save_state(self, text: str) -> Deferred[None]:
         return self._write(save_state, text)
+
+    # Moves between sub-LCCs.
+
+    @property
+    def rules(self) -> IQueueRules:
+        """They decide what is to be done."""
+        return self._rules
+
+    def fences(self) -> Deferred[dict[int, Fence]]:
+        return self._database.select(fences)
+
+    def move_step(self, now: int, function: Callable[..., T], *args: Any) -> Deferred[tuple[T, Absorbed]]:
+        """Run ``function(write, *args)`` in one :class:`WriteTransaction`; gives its result and what is told."""
+        # As for sets: a failed attempt may have been committed.
+        pending = self._pending_of_moves
+
+        def written(result: T) -> tuple[T, Absorbed]:
+            if self._pending_of_moves is pending:
+                self._pending_of_moves = PendingNotifications()
+            return result, pending.as_absorbed()
+
+        return self._change(pending, now, function, *args).addCallback(written)
 
     # In the background.
 

@@ -139,6 +139,11 @@ class WriteTransaction:
         self._counters[counter] += 1
         return self._counters[counter]
 
+    def reach(self, counter: str, least: int) -> int:
+        """Have a counter be this much at least; returns it."""
+        self._counters[counter] = max(self._counters[counter], least)
+        return self._counters[counter]
+
     @property
     def change_time(self) -> int:
         """When the changes of this transaction were, seconds since 1970: never before those of an earlier one."""

@@ -311,21 +311,25 @@ class World:
     """Everything.
 
     :param hops: central BOT-Ms between each BOT-M and the queue manager.
+    :param url: of the database.
+    :param clock: of several worlds.
     :ivar fetching: provider -> its orders that are out, and the BOT-M connection that each went by.
     """
 
     begin: float = NOW
     timeslots = TIMESLOTS
 
-    def __init__(self, folder: Path, hops: int = 0, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, hops: int = 0, url: str = "sqlite:lcc.db", clock: Clock | None = None, **settings: Any
+    ) -> None:
         self.hops = hops
         self.centrals: list[CentralBotm] = []
         self.settings = QmConfig(**({"delete_grace": 0} | settings))
-        self.clock = Clock()
+        self.clock = clock or Clock()
         self.ahead = 0.0
         """What somebody has set the wall clock by."""
         self.random = Random(1)
-        self.database = InlineDatabase(folder, self.random)
+        self.database = InlineDatabase(folder, self.random, url)
         self.remotes: list[Remote] = []
         self.fetching: dict[int, dict[str, FakeBotm]] = {}
         self.overlaps = 0

@@ -87,6 +87,7 @@ class Absorber(Part, Handler):
         self._draining = False
         self._open: OpenSet | None = None
         self._waiting = Backlog()
+        self._absorbing: list[SetPiece] = []
         self._refused: SetHeader | None = None
         self._room: Deferred[None] | None = None
         self._enabled = False
@@ -160,6 +161,14 @@ class Absorber(Part, Handler):
     def waiting_bytes(self) -> int:
         """What they take in memory, about."""
         return self._waiting.size_bytes
+
+    def has_some_of(self, pid: int) -> bool:
+        """Whether a set of this provider has come in part, or is being absorbed."""
+        opened = self._open
+        if opened is not None and opened.header.pid == pid:
+            return True
+        absorbing = self._absorbing if self._job.busy else ()
+        return self._waiting.has_some_of(pid) or any(piece.header.pid == pid for piece in absorbing)
 
     def drain(self) -> None:
         """Take the set in passage, answer everything, and close the connection.  Before the queue manager may write,
@@ -263,6 +272,7 @@ class Absorber(Part, Handler):
         pieces = [piece for piece in pieces if piece.header is not self._refused]
         if not pieces:
             return
+        self._absorbing = pieces
         try:
             outcome = await self._ask("absorbing sets", lambda: self._store.absorb(pieces, self._hub.now()))
         except ENDINGS:

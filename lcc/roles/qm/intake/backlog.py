@@ -33,6 +33,10 @@ class Backlog:
         """The next one; it stays."""
         return self._parcels[0][0]
 
+    def has_some_of(self, pid: int) -> bool:
+        """Whether there is a piece of a set of this provider."""
+        return any(isinstance(parcel, SetPiece) and parcel.header.pid == pid for parcel, _ in self._parcels)
+
     def add(self, parcel: Parcel, notices_bytes: int = 0) -> None:
         """One more, behind all others.
 

@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IDelayedCall
 
 from lcc.domain.timeslots import TimeSlots
 from lcc.interfaces import IQueueStore
+from lcc.model import Delay
 from lcc.roles.qm.part import Hub, Part
 from lcc.roles.qm.schedule.delays import SITE, Delays
 from lcc.roles.wall_clock import STEP_SECONDS, tell_step
@@ -36,6 +37,10 @@ class DelayTimer(Part):
         self._site_rate = site_rate
         self._alarm: IDelayedCall | None = None
         self._alarm_time = 0.0
+
+    def arrived(self, delay: Delay) -> None:
+        """A provider has come from another sub-LCC, with this delay, which is saved."""
+        self._delays.load([delay], self._period_seconds, self._hub.wall_clock())
 
     async def load(self, last_time: float) -> bool:
         """Load what was saved.

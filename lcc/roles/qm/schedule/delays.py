@@ -133,11 +133,15 @@ class Delays:
         self._dirty: set[int] = set()
         self._saved: set[int] = set()
         self._last = 0.0
+        self.frozen: set[int] = set()
+        """Those that wait until somebody says otherwise; not saved here."""
         self.urgent = False
         """A long delay is not saved yet."""
 
     def __contains__(self, pid: int) -> bool:
         """True while it must wait."""
+        if pid in self.frozen:
+            return True
         record = self._records.get(pid)
         return record is not None and record.until > 0
 

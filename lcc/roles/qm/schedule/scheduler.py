@@ -33,6 +33,7 @@ from lcc.model import FETCH_NOW, ProviderHosts, Recorded, Waiting
 from lcc.model.providers import PRIORITIES
 from lcc.roles.qm.schedule.costs import Costs, expected_bytes, paid_for
 from lcc.roles.qm.schedule.delays import SITE, Delays
+from lcc.roles.qm.schedule.frozen import Frozen
 from lcc.roles.qm.schedule.host_turns import HostTurns
 from lcc.roles.qm.schedule.hosts import NO, HostGroups
 from lcc.roles.qm.schedule.hours_filter import HoursFilter
@@ -92,6 +93,8 @@ class Scheduler(ReadAhead):
         self._inactive = Inactive()
         self.costs = Costs(self._active, self._inactive, delays, self.hosts)
         self._turns = HostTurns(self.hosts, self._active, ready, delays, self._update, self._recall)
+        moving = (self._active, self._taken, self._parked, ready, delays, self._inactive)
+        self.frozen = Frozen(*moving, self._update, self._recall)
         self.withheld: dict[int, Waiting] = {}
         """Providers with work that may still be fetched from by order of an earlier queue manager."""
 
@@ -160,8 +163,7 @@ class Scheduler(ReadAhead):
             priority = self._priority(pid)
         if pid in self.withheld:
             self.withheld[pid] = Waiting(min(psetid, self.withheld[pid].psetid), pid, priority)
-            return
-        if pid in self.delays:
+        elif pid in self.delays:
             self._inactive.waits(pid, psetid, priority)
         else:
             self._turns.queue_of(pid).add(pid, (psetid, 0), priority)
@@ -295,9 +297,8 @@ class Scheduler(ReadAhead):
 
     def recall_all(self) -> None:
         """Nothing more of what is out is to be begun."""
-        for work in self._active.values():
-            if not work.recalled:
-                self._recall(work)
+        for work in [work for work in self._active.values() if not work.recalled]:
+            self._recall(work)
 
     def _recall(self, work: ProviderWork) -> None:
         if work.busy:
@@ -481,9 +482,10 @@ class Scheduler(ReadAhead):
 
     def _priority(self, pid: int) -> int:
         """The provider's, as far as it is known; it is looked at again when rows of it are read."""
-        if pid in self.withheld:
-            return self.withheld[pid].priority
-        return self._inactive.priority(pid) or self._turns.queue_of(pid).priority(pid)
+        withheld = self.withheld.get(pid)
+        return (
+            withheld.priority if withheld else self._inactive.priority(pid) or self._turns.queue_of(pid).priority(pid)
+        )
 
     def _activate(self, pid: int, place: Place, priority: int) -> ProviderWork:
         work = self._active[pid] = ProviderWork(pid, place, priority)

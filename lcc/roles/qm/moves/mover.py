@@ -1,0 +1,306 @@
+"""The destination's side of a move: carries it out, step by step (doc/moves.md).
+
+Each step is noted in the front end's database before the next one begins, and can be done again: whoever is killed
+goes on where it was.  One provider is copied at a time; what has been frozen, or has flipped, goes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from lcc.model.frontend import SubLcc
+from lcc.model.moves import UNDECIDED, Move, MoveState
+from lcc.roles.qm.engine import QmEngine
+from lcc.roles.qm.moves.held import apply_held
+from lcc.storage.database.database import Database
+from lcc.storage.database.status import database_epoch
+from lcc.storage.database.transactions import Txn
+from lcc.storage.fe import moves as front_moves
+from lcc.storage.queue.arrivals import arrive_page
+from lcc.storage.queue.departing import PAGED, departing_counts, departing_page, departing_whole, why_not
+from lcc.storage.queue.fences import applied_upto
+from lcc.storage.queue.staging import (
+    carried_set,
+    content_left,
+    forget_staged,
+    make_carrier,
+    remove_carrier,
+    stage_page,
+    stage_whole,
+    staged_counts,
+)
+from lcc.storage.queue.store import QueueStore
+
+_log = Logger()
+
+PAGE_ROWS = 1000
+PAUSE_SECONDS = 0.02
+"""Between pages, so that others get their turns."""
+AGAIN_SECONDS = 2.0
+"""From one comparison to the next."""
+FEW_ROWS = 500
+FEW_FILES = 20
+"""With so little left a provider is frozen."""
+FILES_AHEAD = 5000
+"""Content files that wait to be fetched while more rows are read."""
+FREEZE_SECONDS = 20.0
+"""A freeze that has not flipped by then is given up."""
+SHORTLY_SECONDS = 0.1
+FREEZE_AGAIN_SECONDS = 30.0
+LATE_SECONDS = 7 * 86400
+"""How long sets that come late at the source are looked for."""
+
+
+class Mover:
+    """Carries out moves to this sub-LCC.
+
+    :param database: of this LCC.
+    :param front: the front end's database.
+    :param source: gives the database of another sub-LCC.
+    """
+
+    def __init__(
+        self,
+        engine: QmEngine,
+        store: QueueStore,
+        database: Database,
+        front: Database,
+        source: Callable[[SubLcc], Database],
+    ) -> None:
+        self._engine = engine
+        self._store = store
+        self._database = database
+        self._front = front
+        self._source = source
+        self._compared: dict[int, float] = {}
+        """Move -> when its next comparison is due, on the clock."""
+
+    async def look(self, me: SubLcc, sublccs: Mapping[int, SubLcc]) -> bool:
+        """Go on with what is to be done; True: something is soon to be looked at again."""
+        since = self._engine.now() - LATE_SECONDS
+        found = await self._front.interact(front_moves.moves_to, me.subid, since)
+        soon = False
+        copied: Move | None = None
+        for move in found:
+            if move.state in (MoveState.PLANNED, MoveState.COPYING):
+                copied = copied or move
+            else:
+                soon |= await self._try(move, sublccs)
+        if copied is not None:
+            soon |= await self._try(copied, sublccs)
+        return soon
+
+    async def _try(self, move: Move, sublccs: Mapping[int, SubLcc]) -> bool:
+        source = sublccs.get(move.source)
+        try:
+            if source is None:
+                raise front_moves.CannotMove(f"sub-LCC {move.source}, its source, is gone")
+            return await self._go_on(move, source)
+        except front_moves.Overtaken as error:
+            _log.debug("Move {id}: {error}", id=move.id, error=str(error))
+            return True
+        except front_moves.CannotMove as error:
+            await self._cannot(move, str(error))
+            return False
+
+    async def _cannot(self, move: Move, why: str) -> None:
+        if move.state in UNDECIDED:
+            _log.warn("Provider {pid} cannot be moved: {why}", pid=move.pid, why=why)
+            await self._front.write(front_moves.cancel_move, move.pid, why, self._engine.now())
+
+    async def _go_on(self, move: Move, source: SubLcc) -> bool:
+        state = move.state
+        if state is MoveState.PLANNED:
+            await self._plan(move, source)
+            return True
+        if state is MoveState.COPYING:
+            return await self._copy(move, source)
+        if state is MoveState.FREEZING:
+            await self._freeze(move, source)
+            return True
+        if state is MoveState.FLIPPED:
+            await self._arrive(move, source)
+            return True
+        if state is MoveState.CANCELLED:
+            await self._forget(move)
+            await self._note(move, {"cleaned": True}, move.why)
+            return False
+        await self._take_held(move, source)
+        if state is MoveState.ACTIVE:
+            await self._forget(move)
+            await self._front.write(front_moves.end_move, move, self._engine.now())
+            _log.info("Provider {pid} has moved here from sub-LCC {name}", pid=move.pid, name=source.name)
+        return False
+
+    # Planned.
+
+    async def _plan(self, move: Move, source: SubLcc) -> None:
+        await self._check(move, source)
+        if await self._database.select(_is_here, move.pid):
+            raise front_moves.CannotMove(f"there is a provider {move.pid} at its destination")
+        now = self._engine.now()
+        carrier = await self._database.write(make_carrier, move, source.name, source.content, now)
+        noted = await self._note(move, {"carrier": carrier, "content": source.content}, "")
+        await self._front.write(front_moves.begin_copying, noted, now)
+
+    async def _check(self, move: Move, source: SubLcc) -> None:
+        """:raises CannotMove: it cannot be moved, or no longer."""
+        if not source.content.startswith(("http://", "https://")):
+            raise front_moves.CannotMove(
+                f"robots cannot read the content of sub-LCC {source.name}: lcc-admin fe set --content must"
+                " give a URL of http: or https:"
+            )
+        why = await self._source(source).interact(why_not, move.pid)
+        if why:
+            raise front_moves.CannotMove(why)
+
+    # Copying.
+
+    async def _copy(self, move: Move, source: SubLcc) -> bool:
+        clock = self._engine.clock
+        if clock.seconds() < self._compared.get(move.id, 0.0):
+            return False
+        await self._check(move, source)
+        changed = await self._compare(move, source, PAUSE_SECONDS)
+        self._compared[move.id] = clock.seconds() + AGAIN_SECONDS
+        left = await self._database.interact(content_left, _carrier(move))
+        passes = move.number("passes") + 1
+        counts = await self._database.interact(staged_counts, move.pid)
+        progress = {"passes": passes, "rows": counts["lccurl"], "changed": changed, "content_left": left}
+        noted = await self._note(move, progress, move.why)
+        if changed <= FEW_ROWS * passes and left <= FEW_FILES and self._may_freeze(noted):
+            await self._front.write(front_moves.freeze, noted, self._engine.now())
+            return True
+        return False
+
+    def _may_freeze(self, move: Move) -> bool:
+        waited = self._engine.now() - move.number("frozen_time")
+        return move.number("passes") > 1 and not 0 <= waited < FREEZE_AGAIN_SECONDS
+
+    async def _compare(self, move: Move, source: SubLcc, pause: float) -> int:
+        """Make what is staged as the source is; gives the number of rows that differed."""
+        there, carrier, content = self._source(source), _carrier(move), _content(move)
+        changed = 0
+        for kind in PAGED:
+            after: bytes | None = b""
+            while after is not None:
+                page = await there.interact(departing_page, move.pid, kind, after, PAGE_ROWS)
+                staged = await self._step(
+                    stage_page, self._store.rules, move.pid, kind, after, page, carrier, content
+                )
+                changed += staged.changed
+                if staged.wanted:
+                    await self._fetch(move, staged.wanted)
+                after = page.upto
+                if pause:
+                    await self._sleep(pause)
+                    while await self._database.interact(content_left, carrier) > FILES_AHEAD:
+                        await self._sleep(1.0)
+        return changed
+
+    async def _fetch(self, move: Move, names: list[str]) -> None:
+        """Have content fetched from the source."""
+        now = self._engine.now()
+        epoch = await self._database.interact(database_epoch)
+        number = await self._database.interact(applied_upto, f"move/{move.id}", epoch) + 1
+        piece = carried_set(self._store.rules, move, _carrier(move), _content(move), names, epoch, number, now)
+        self._engine.absorbed(await self._store.absorb([piece], now))
+
+    # Freezing.
+
+    async def _freeze(self, move: Move, source: SubLcc) -> None:
+        if self._is_over(move):
+            await self._thaw(move, "it does not come to rest: a set is arriving, or a fetch does not end")
+            return
+        fence = await self._front.interact(front_moves.get_fence, move.pid, move.source)
+        if fence is None or fence.obeyed_epoch < move.epoch:
+            return
+        try:
+            await self._check(move, source)
+        except front_moves.CannotMove as error:
+            await self._cannot(move, str(error))
+            return
+        await self._compare(move, source, 0.0)
+        there = self._source(source)
+        await self._step(stage_whole, move.pid, await there.interact(departing_whole, move.pid))
+        counted = await there.interact(departing_counts, move.pid)
+        if counted != await self._database.interact(staged_counts, move.pid):
+            return  # it is compared again
+        while await self._database.interact(content_left, _carrier(move)):
+            if self._is_over(move):
+                await self._thaw(move, "its content does not come from the source in time")
+                return
+            await self._sleep(SHORTLY_SECONDS)
+        await self._front.write(front_moves.flip, move, self._engine.now())
+
+    def _is_over(self, move: Move) -> bool:
+        return not 0 <= self._engine.now() - move.number("frozen_time") <= FREEZE_SECONDS
+
+    async def _thaw(self, move: Move, why: str) -> None:
+        _log.warn("Provider {pid} is not moved now: {why}", pid=move.pid, why=why)
+        await self._front.write(front_moves.thaw, move, why, self._engine.now())
+
+    # Flipped.
+
+    async def _arrive(self, move: Move, source: SubLcc) -> None:
+        engine = self._engine
+        rules, carrier, content = self._store.rules, _carrier(move), _content(move)
+        more = True
+        while more:
+            arrived, outcome = await self._store.move_step(engine.now(), arrive_page, rules, move, carrier, content)
+            more = arrived.more
+            for url in arrived.damaged:
+                _log.warn(
+                    "Content of {url} (provider {pid}) was missing or damaged at sub-LCC {name}; it is fetched again",
+                    url=url,
+                    pid=move.pid,
+                    name=source.name,
+                )
+            if arrived.delay is not None:
+                engine.delay_timer.arrived(arrived.delay)
+            engine.absorbed(outcome)
+        engine.scheduler.frozen.thaw(move.pid)
+        engine.reader.provider_changed(move.pid)
+        await self._front.write(front_moves.activate, move, engine.now())
+        engine.pump()
+
+    async def _take_held(self, move: Move, source: SubLcc) -> None:
+        """Sets that came to the source after the freeze."""
+        await apply_held(self._engine, self._store, self._database, self._source(source), move.source, move.pid)
+
+    async def _forget(self, move: Move) -> None:
+        while await self._step(forget_staged, move.pid, PAGE_ROWS):
+            await self._sleep(PAUSE_SECONDS)
+        if _carrier(move):
+            await self._database.write(remove_carrier, _carrier(move))
+
+    # Inside.
+
+    async def _note(self, move: Move, progress: Mapping[str, object], why: str) -> Move:
+        return await self._front.write(front_moves.note_progress, move, progress, why, self._engine.now())
+
+    async def _step(self, function: Callable[..., object], *args: object) -> Any:
+        result, outcome = await self._store.move_step(self._engine.now(), function, *args)
+        self._engine.absorbed(outcome)
+        return result
+
+    def _sleep(self, seconds: float) -> Deferred[None]:
+        return deferLater(self._engine.clock, seconds)
+
+
+def _carrier(move: Move) -> int:
+    return move.number("carrier")
+
+
+def _content(move: Move) -> str:
+    """The URL that content was asked for by, whatever the sub-LCC's is by now."""
+    return str(move.progress["content"])
+
+
+def _is_here(txn: Txn, pid: int) -> bool:
+    return txn.one("SELECT 1 FROM pidb WHERE pid = ?", [pid]) is not None

@@ -1,0 +1,91 @@
+"""The source's side of a move: obeys the fences of the front end (doc/moves.md)."""
+
+from __future__ import annotations
+
+from twisted.logger import Logger
+
+from lcc.model.moves import Fence, FenceOrder
+from lcc.roles.qm.engine import QmEngine
+from lcc.roles.qm.moves.held import apply_held
+from lcc.storage.database.database import Database
+from lcc.storage.fe.moves import departure, fences_for, obeyed
+from lcc.storage.queue.arrivals import leave_page
+from lcc.storage.queue.fences import forget_held, held_here, put_fence
+from lcc.storage.queue.store import QueueStore
+
+_log = Logger()
+
+
+class Obeying:
+    """Obeys fences.
+
+    :param database: of this LCC.
+    :param front: the front end's database.
+    """
+
+    def __init__(self, engine: QmEngine, store: QueueStore, database: Database, front: Database) -> None:
+        self._engine = engine
+        self._store = store
+        self._database = database
+        self._front = front
+
+    async def look(self, subid: int) -> bool:
+        """Obey what is to be obeyed; True: something is soon to be looked at again.
+
+        :param subid: this sub-LCC.
+        """
+        soon = False
+        for order in await self._front.interact(fences_for, subid):
+            frozen = order.pid in self._engine.scheduler.frozen
+            # One that was put back from a backup has forgotten what it has obeyed.
+            if order.obeyed_epoch < order.epoch or frozen != (order.state is not Fence.OPEN):
+                soon |= not await self._obey(order)
+        await self._apply_here(subid)
+        return soon
+
+    async def _obey(self, order: FenceOrder) -> bool:
+        """Go on with a fence; True: it is obeyed."""
+        engine, pid = self._engine, order.pid
+        known, _ = await self._store.move_step(engine.now(), put_fence, pid, order.epoch, order.state)
+        if not known:
+            return True  # the front end's database was put back from a backup
+        frozen = engine.scheduler.frozen
+        if order.state is Fence.OPEN:
+            frozen.thaw(pid)
+            engine.pump()
+        else:
+            frozen.freeze(pid)
+            engine.dispatcher.send_recalls()
+            if not self._is_still(pid):
+                return False
+            if order.state is Fence.LEFT:
+                await self._leave(order)
+        await self._front.write(obeyed, order)
+        return True
+
+    def _is_still(self, pid: int) -> bool:
+        """Nothing is fetched of it, nothing recorded, no set absorbed."""
+        engine = self._engine
+        if engine.leases.awaited or any(absorber.has_some_of(pid) for absorber in engine.absorbers):
+            return False
+        return engine.scheduler.frozen.is_still(pid)
+
+    async def _leave(self, order: FenceOrder) -> None:
+        engine = self._engine
+        move = await self._front.interact(departure, order.pid, order.subid)
+        if move is None:
+            _log.error("The fence of provider {pid} has no move: its rows stay", pid=order.pid)
+            return
+        more = True
+        while more:
+            more, outcome = await self._store.move_step(engine.now(), leave_page, move)
+            engine.absorbed(outcome)
+        engine.scheduler.provider_removed(order.pid)
+        engine.reader.provider_changed(order.pid)
+        _log.info("Provider {pid} has left this sub-LCC (move {id})", pid=order.pid, id=move.id)
+
+    async def _apply_here(self, subid: int) -> None:
+        """Sets that were held of providers that stayed, or came back."""
+        for pid in await self._database.interact(held_here):
+            upto = await apply_held(self._engine, self._store, self._database, self._database, subid, pid)
+            await self._store.move_step(self._engine.now(), forget_held, pid, upto)

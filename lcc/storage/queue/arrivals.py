@@ -1,0 +1,302 @@
+"""A provider arrives from another sub-LCC: what was staged becomes its own rows, a page in each transaction; and one
+that has left loses its rows (doc/moves.md).
+
+A page takes its rows out of ``staged``: so each is taken over once, whatever is killed.  The cache comes first, then
+errors and queue, and the provider itself last: nothing is fetched for it before all is here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from lcc.interfaces import IQueueRules
+from lcc.model import FETCH_NOW, Delay
+from lcc.model.moves import Fence, Move
+from lcc.storage.database.cancelled import forget_cancelled, note_cancelled
+from lcc.storage.database.key_ranges import provider_range
+from lcc.storage.database.rows import CACHE, CACHED, DELAYS, GENERATION_SHIFT, NOTHING, QUEUE, SETS, SetRow
+from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.departing import COUNTERS_KIND, ERRORS, WHOLE, from_text
+from lcc.storage.queue.fences import put_fence
+from lcc.storage.queue.lost_content import fetch_again
+from lcc.storage.queue.set_rows import joined
+from lcc.storage.queue.staging import carried, carried_key
+from lcc.storage.queue.write_transaction import Stats, WriteTransaction
+
+PAGE_ROWS = 1000
+_SHIFT = "shift"
+"""Kind of the staged row that says by how much the numbers of sets have grown."""
+_DAMAGED = "damaged"
+"""Kind of staged rows that name content that could not be copied: machine and file at the source."""
+_ROOTS = ("proots", "formerroots")
+
+
+@attrs.frozen
+class Arrived:
+    """What a page has done.
+
+    :ivar more: there is more to do.
+    :ivar damaged: URLs whose content could not be copied; they are fetched again.
+    :ivar delay: the provider must wait; None: it need not.
+    """
+
+    more: bool
+    damaged: tuple[str, ...] = ()
+    delay: Delay | None = None
+
+
+def arrive_page(
+    write: WriteTransaction, rules: IQueueRules, move: Move, carrier: int, content: str, page_rows: int = PAGE_ROWS
+) -> Arrived:
+    """Take over the next rows.
+
+    :param content: URL of the source's content port.
+    """
+    staged = _next(write.txn, move.pid, "lccurl", page_rows)
+    if staged:
+        return _cache_page(write, rules, move, carrier, content, staged)
+    staged = _next(write.txn, move.pid, "urlerrs", page_rows)
+    if staged:
+        rows = [[row.get(column) for column in ERRORS.columns] for _, row in staged]
+        ERRORS.upsert(write.txn, rows)
+        _take(write.txn, move.pid, "urlerrs", staged)
+        return Arrived(more=True)
+    staged = _next(write.txn, move.pid, "qdb", page_rows)
+    if staged:
+        _queue_page(write, rules, move, staged)
+        return Arrived(more=True)
+    if _next(write.txn, move.pid, "pidb", 1):
+        return _provider(write, move)
+    staged = _next(write.txn, move.pid, _DAMAGED, page_rows)
+    if staged:
+        _fetch_damaged(write, rules, move.pid, staged)
+        return Arrived(more=True)
+    return Arrived(more=False)
+
+
+def _next(txn: Txn, pid: int, kind: str, limit: int) -> list[tuple[bytes, dict[str, Any]]]:
+    rows = txn.query(
+        "SELECT rowkey, rowtext FROM staged WHERE pid = ? AND kind = ? ORDER BY rowkey LIMIT ?", [pid, kind, limit]
+    )
+    return [(bytes(key), from_text(text)) for key, text in rows]
+
+
+def _take(txn: Txn, pid: int, kind: str, staged: list[tuple[bytes, dict[str, Any]]]) -> None:
+    keys = [key for key, _ in staged]
+    txn.execute_in("DELETE FROM staged WHERE pid = ? AND kind = ? AND rowkey IN ({in})", keys, [pid, kind])
+
+
+def _stage(txn: Txn, pid: int, kind: str, rows: list[tuple[bytes, str]]) -> None:
+    values = [(pid, kind, key, "", text) for key, text in rows]
+    txn.upsert("staged", ("pid", "kind", "rowkey", "content", "rowtext"), values, ("pid", "kind", "rowkey"))
+
+
+# The cache.
+
+
+def _cache_page(
+    write: WriteTransaction,
+    rules: IQueueRules,
+    move: Move,
+    carrier: int,
+    content: str,
+    staged: list[tuple[bytes, dict[str, Any]]],
+) -> Arrived:
+    txn = write.txn
+    _shift(write, move.pid)
+    names = {
+        key: carried_key(rules, carrier, content, f"{row['fetched_machineid']}/{row['fetched_fileid']}")
+        for key, row in staged
+        if row["fetched_fileid"] is not None
+    }
+    here = carried(txn, names.values())
+    rows: list[list[Any]] = []
+    origins: list[tuple[Any, ...]] = []
+    taken: list[bytes] = []
+    lost: list[tuple[bytes, str]] = []
+    damaged: list[str] = []
+    for key, row in staged:
+        origin = row.pop("origin", None) or [move.source, row["change_number"]]
+        row["seen"] = 0
+        if key in names:
+            copy = here.get(names[key])
+            if copy is not None and (copy.md5, copy.size_bytes) == (row["md5"], row["len"]):
+                row["fetched_machineid"], row["fetched_fileid"] = copy.machine, copy.file
+                taken.append(copy.key)
+            else:
+                lost.append((key, f'{{"machine":{row["fetched_machineid"]},"file":{row["fetched_fileid"]}}}'))
+                damaged.append(row["furl"] or row["curl"])
+        if row["change_number"]:
+            row.update(write.next_change())
+            origins.append((key, row["change_number"], *origin))
+        rows.append([row[column] for column in CACHE.columns])
+    CACHE.upsert(txn, rows)
+    txn.upsert("origins", ("urlkey", "change_number", "subid", "number"), origins, ("urlkey",))
+    txn.execute_in("DELETE FROM lccurl WHERE urlkey IN ({in})", taken)  # not their files
+    _stage(txn, move.pid, _DAMAGED, lost)
+    _take(txn, move.pid, "lccurl", staged)
+    if txn.one("SELECT 1 FROM staged WHERE pid = ? AND kind = 'lccurl' LIMIT 1", [move.pid]) is None:
+        note_flip(write, move, arrived=True)
+    return Arrived(more=True, damaged=tuple(damaged))
+
+
+def note_flip(write: WriteTransaction, move: Move, *, arrived: bool) -> None:
+    """Readers of this database are to know the map that this move has made."""
+    other = move.source if arrived else move.dest
+    row = (move.flip, move.pid, other, int(arrived), move.epoch, write.now)
+    columns = ("flip", "pid", "subid", "arrived", "epoch", "time")
+    write.txn.upsert("flips", columns, [row], ("flip",), ("flip",))
+
+
+# The queue.
+
+
+def _shift(write: WriteTransaction, pid: int) -> int:
+    """By how much the numbers of the provider's sets grow, so that they are nobody else's here; and whatever is
+    numbered here from now on is later than what was numbered there."""
+    txn = write.txn
+    known = txn.value("SELECT rowtext FROM staged WHERE pid = ? AND kind = ?", [pid, _SHIFT])
+    if known is not None:
+        return int(from_text(known)["shift"])
+    there = from_text(txn.value("SELECT rowtext FROM staged WHERE pid = ? AND kind = ?", [pid, COUNTERS_KIND]))
+    shift = write.reach("psetid", 0)
+    write.reach("psetid", shift + there["psetid"])
+    for name in ("batch", "behind"):
+        write.reach(name, there[name])
+    _stage(txn, pid, _SHIFT, [(b"\0", f'{{"shift":{shift}}}')])
+    return shift
+
+
+def _queue_page(
+    write: WriteTransaction, rules: IQueueRules, move: Move, staged: list[tuple[bytes, dict[str, Any]]]
+) -> None:
+    txn, pid = write.txn, move.pid
+    shift = _shift(write, pid)
+    generation = write.next("batch") << GENERATION_SHIFT
+    (provider,) = [row for _, row in _next(txn, pid, "pidb", 1)]
+    known = {(row["psetid"], row["slot"]): row for _, row in _next(txn, pid, "qpsdb", 1 << 30)}
+    sets: dict[tuple[int, int], SetRow] = {}
+    rows: list[list[Any]] = []
+    for _, row in staged:
+        told = known.get((row["psetid"], row["slot"]), {})
+        if row["slot"] > FETCH_NOW:
+            row["slot"] = rules.slot(row["hours"], provider["timeofday"], provider["timezone"], write.now)
+        row.update(psetid=row["psetid"] + shift, seen=0, generation=generation)
+        place, seq = (row["psetid"], row["slot"]), row["seq"]
+        new = SetRow(
+            *place,
+            pid,
+            provider["priority"],
+            told.get("connseq", row["connseq"]),
+            told.get("fullset", 0),
+            seq,
+            seq,
+            1,
+            told.get("time", write.now),
+        )
+        sets[place] = joined(new, sets[place]) if place in sets else new
+        rows.append([row[column] for column in QUEUE.columns])
+    QUEUE.upsert(txn, rows)
+    there = {
+        (row[0], row[1]): SetRow._make(row)
+        for row in txn.query_in(f"{SETS.select} WHERE psetid IN ({{in}})", sorted({psetid for psetid, _ in sets}))
+    }
+    SETS.upsert(txn, [joined(row, there[place]) if place in there else row for place, row in sorted(sets.items())])
+    note_cancelled(txn, [key for key, row in staged if row["operation"] == NOTHING])
+    _take(txn, pid, "qdb", staged)
+
+
+# The provider itself.
+
+
+def _provider(write: WriteTransaction, move: Move) -> Arrived:
+    txn, pid = write.txn, move.pid
+    (provider,) = [row for _, row in _next(txn, pid, "pidb", 1)]
+    columns = WHOLE["pidb"][0]
+    txn.upsert("pidb", columns, [[provider[column] for column in columns]], ("pid",))
+    for table in _ROOTS:
+        columns = WHOLE[table][0]
+        txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])
+        roots = [[row[column] for column in columns] for _, row in _next(txn, pid, table, 1 << 30)]
+        txn.insert(table, columns, roots)
+    stats = write.stats(pid)
+    for _, row in _next(txn, pid, "pstats", 1):
+        for field in attrs.fields(Stats):
+            setattr(stats, field.name, row[field.name])
+    delay = None
+    for _, row in _next(txn, pid, "pdelays", 1):
+        delay = Delay(**row)
+        DELAYS.upsert(txn, [list(delay)])
+    put_fence(write, pid, move.epoch, Fence.OPEN)
+    for kind in (*WHOLE, COUNTERS_KIND, _SHIFT):
+        txn.execute("DELETE FROM staged WHERE pid = ? AND kind = ?", [pid, kind])
+    note_flip(write, move, arrived=True)  # it may have had no rows
+    tell_work(write, pid, provider["priority"])
+    return Arrived(more=True, delay=delay)
+
+
+def tell_work(write: WriteTransaction, pid: int, priority: int) -> None:
+    """The queue manager is told what of a provider can be fetched."""
+    first = write.txn.one(
+        "SELECT psetid, firstseq FROM qpsdb WHERE pid = ? AND slot = ? ORDER BY psetid LIMIT 1", [pid, FETCH_NOW]
+    )
+    if first is not None:
+        write.pending.add_queued(pid, *first)
+        write.pending.add_priorities({pid: priority})
+
+
+def _fetch_damaged(
+    write: WriteTransaction, rules: IQueueRules, pid: int, staged: list[tuple[bytes, dict[str, Any]]]
+) -> None:
+    files: dict[int, list[int]] = {}
+    for _, row in staged:
+        files.setdefault(row["machine"], []).append(row["file"])
+    for machine, some in sorted(files.items()):
+        fetch_again(write, rules, machine, some, delete=False)
+    _take(write.txn, pid, _DAMAGED, staged)
+
+
+# One that has left.
+
+
+def leave_page(write: WriteTransaction, move: Move, page_rows: int = PAGE_ROWS) -> bool:
+    """Remove the next rows of a provider that is elsewhere; True: there are more.
+
+    There are no tombstones: its pages are not deleted.  Content files are removed after the usual grace.
+    """
+    txn, pid = write.txn, move.pid
+    note_flip(write, move, arrived=False)
+    first, last = provider_range(pid)
+    queued = [
+        key
+        for (key,) in txn.query(
+            "SELECT urlkey FROM qdb WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?",
+            [first, last, page_rows],
+        )
+    ]
+    if queued:
+        txn.execute_in("DELETE FROM qdb WHERE urlkey IN ({in})", queued)
+        forget_cancelled(txn, queued)
+        return True
+    rows = txn.query(
+        "SELECT urlkey, state, fetched_machineid, fetched_fileid FROM lccurl WHERE urlkey > ? AND urlkey <= ?"
+        " ORDER BY urlkey LIMIT ?",
+        [first, last, page_rows],
+    )
+    if rows:
+        for _, state, machine, file in rows:
+            if state == CACHED:
+                write.delete_file(machine, file)
+        keys = [key for key, *_ in rows]
+        txn.execute_in("DELETE FROM lccurl WHERE urlkey IN ({in})", keys)
+        txn.execute_in("DELETE FROM origins WHERE urlkey IN ({in})", keys)
+        return True
+    for table in ("qpsdb", "urlerrs", "heldsweeps", "proots", "formerroots", "pdelays", "pidb"):
+        txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])
+    stats = write.stats(pid)
+    kept = Stats(maxconnseq=stats.maxconnseq, fullconnseq=stats.fullconnseq, last_set_time=stats.last_set_time)
+    for field in attrs.fields(Stats):
+        setattr(stats, field.name, getattr(kept, field.name))
+    return False

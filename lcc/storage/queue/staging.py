@@ -1,0 +1,202 @@
+"""What is staged of a provider that comes from another sub-LCC (``staged``), and its content's carrier; doc/moves.md.
+
+Content is fetched from the source's content port as pages of a *carrier*, a provider of this LCC: by the queue, the
+robots and the fsck that there are.  It is polled, so nobody sees it; when the provider is here, its rows take the
+files over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from lcc.interfaces import IQueueRules
+from lcc.model import ANY_TYPE, KeyedNotice, Provider, SetHeader, SetPiece, Source, UrlNotice
+from lcc.model.moves import Move
+from lcc.storage.database.order_rows import REMOVED, add_order
+from lcc.storage.database.rows import CACHED
+from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.providers import add_provider
+from lcc.storage.queue.departing import COUNTERS_KIND, PAGED, WHOLE, Page, StagedRow
+from lcc.storage.queue.write_transaction import WriteTransaction
+
+_COLUMNS = ("pid", "kind", "rowkey", "content", "rowtext")
+_LAST_KEY = b"\xff" * 20
+
+
+class Staged(NamedTuple):
+    """What became of a page.
+
+    :ivar changed: rows that were not staged, or otherwise.
+    :ivar wanted: content that nobody has asked for yet.
+    """
+
+    changed: int
+    wanted: list[str]
+
+
+def make_carrier(txn: Txn, move: Move, source: str, content: str, now: int) -> int:
+    """The provider that carries the content of a move; it is made once.
+
+    :param source: name of the sub-LCC.
+    :param content: URL of its content port.
+    """
+    provider = Provider(
+        0,
+        (content.rstrip("/") + "/",),
+        f"none: move {move.id} of {move.made_time}",
+        bandwidth_bytes=move.progress.get("bandwidth"),
+        full_sets=None,
+        allow_private=True,
+        insecure=True,
+        contact=f"content of provider {move.pid} from {source} (move {move.id})",
+    )
+    return add_provider(txn, provider)
+
+
+def remove_carrier(txn: Txn, pid: int) -> None:
+    """It has carried all; files that nobody took over are removed."""
+    if txn.one("SELECT 1 FROM pidb WHERE pid = ? AND removed = 0", [pid]) is not None:
+        txn.execute("UPDATE pidb SET removed = 1 WHERE pid = ?", [pid])
+        add_order(txn, REMOVED, pid)
+
+
+def stage_page(
+    write: WriteTransaction,
+    rules: IQueueRules,
+    pid: int,
+    kind: str,
+    after: bytes,
+    page: Page,
+    carrier: int,
+    content: str,
+) -> Staged:
+    """Make what is staged of a page of keys as it is at the source."""
+    txn = write.txn
+    upto = _LAST_KEY if page.upto is None else page.upto
+    staged = {
+        bytes(key): text
+        for key, text in txn.query(
+            "SELECT rowkey, rowtext FROM staged WHERE pid = ? AND kind = ? AND rowkey > ? AND rowkey <= ?",
+            [pid, kind, after, upto],
+        )
+    }
+    new = [row for row in page.rows if staged.pop(row.key, None) != row.text]
+    txn.upsert("staged", _COLUMNS, [(pid, kind, *row) for row in new], ("pid", "kind", "rowkey"))
+    txn.execute_in("DELETE FROM staged WHERE pid = ? AND kind = ? AND rowkey IN ({in})", sorted(staged), [pid, kind])
+    return Staged(len(new) + len(staged), unasked(txn, rules, carrier, content, [row.content for row in page.rows]))
+
+
+def stage_whole(write: WriteTransaction, pid: int, rows: dict[str, list[StagedRow]]) -> None:
+    """Stage the rows of the small tables."""
+    txn = write.txn
+    for kind, found in rows.items():
+        txn.execute("DELETE FROM staged WHERE pid = ? AND kind = ?", [pid, kind])
+        txn.insert("staged", _COLUMNS, [(pid, kind, *row) for row in found])
+
+
+def staged_counts(txn: Txn, pid: int) -> dict[str, int]:
+    """How many rows of the paged tables are staged."""
+    counts = dict(txn.query("SELECT kind, COUNT(*) FROM staged WHERE pid = ? GROUP BY kind", [pid]))
+    return {kind: int(counts.get(kind, 0)) for kind in PAGED}
+
+
+def forget_staged(write: WriteTransaction, pid: int, limit: int) -> bool:
+    """Forget the next rows of what is staged; True: there are more."""
+    txn = write.txn
+    for kind in (*PAGED, *WHOLE, COUNTERS_KIND):
+        keys = [
+            key
+            for (key,) in txn.query(
+                "SELECT rowkey FROM staged WHERE pid = ? AND kind = ? ORDER BY rowkey LIMIT ?", [pid, kind, limit]
+            )
+        ]
+        if keys:
+            txn.execute_in("DELETE FROM staged WHERE pid = ? AND kind = ? AND rowkey IN ({in})", keys, [pid, kind])
+            return True
+    return False
+
+
+# Content.
+
+
+def carried_url(content: str, name: str) -> str:
+    """Where a content file is read at the source."""
+    return f"{content.rstrip('/')}/{name}"
+
+
+def carried_key(rules: IQueueRules, carrier: int, content: str, name: str) -> bytes:
+    """The key of a content file's row here."""
+    return rules.key(carrier, carried_url(content, name), ANY_TYPE)
+
+
+def unasked(txn: Txn, rules: IQueueRules, carrier: int, content: str, names: Iterable[str]) -> list[str]:
+    """Content that is neither here nor queued, nor has failed."""
+    keys = {carried_key(rules, carrier, content, name): name for name in names if name}
+    known: set[bytes] = set()
+    for table in ("lccurl", "qdb", "urlerrs"):
+        found = txn.query_in(f"SELECT urlkey FROM {table} WHERE urlkey IN ({{in}})", sorted(keys.keys() - known))
+        known.update([bytes(key) for (key,) in found])
+    return [name for key, name in keys.items() if key not in known]
+
+
+def carried_set(
+    rules: IQueueRules,
+    move: Move,
+    carrier: int,
+    content: str,
+    names: Sequence[str],
+    epoch: str,
+    number: int,
+    now: int,
+) -> SetPiece:
+    """The set that has content fetched.
+
+    :param epoch, number: name it; the number grows within the epoch.
+    """
+    header = SetHeader(
+        f"move/{move.id}",
+        epoch,
+        number,
+        carrier,
+        0,
+        full=False,
+        errors_upto=0,
+        answered=True,
+        time=now,
+        source=Source.POLLED,
+    )
+    notices = tuple(
+        [
+            KeyedNotice(
+                carried_key(rules, carrier, content, name),
+                UrlNotice(carried_url(content, name), mimetype=ANY_TYPE, sent="[]"),
+            )
+            for name in names
+        ]
+    )
+    return SetPiece(header, 0, notices, last=True)
+
+
+def content_left(txn: Txn, carrier: int) -> int:
+    """Content files that are still to be fetched."""
+    return int(txn.value("SELECT nurlproc FROM pstats WHERE pid = ?", [carrier], 0))
+
+
+class Carried(NamedTuple):
+    """A content file that is here."""
+
+    key: bytes
+    md5: str
+    size_bytes: int
+    machine: int
+    file: int
+
+
+def carried(txn: Txn, keys: Iterable[bytes]) -> dict[bytes, Carried]:
+    """Those of these content files that are here."""
+    sql = (
+        "SELECT urlkey, md5, len, fetched_machineid, fetched_fileid FROM lccurl"
+        f" WHERE state = {CACHED} AND fetched_fileid IS NOT NULL AND urlkey IN ({{in}})"
+    )
+    return {bytes(row[0]): Carried(bytes(row[0]), *row[1:]) for row in txn.query_in(sql, keys)}

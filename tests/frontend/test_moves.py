@@ -1,0 +1,213 @@
+"""Providers that move between sub-LCCs, on each database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lcc.model.frontend import AtHome
+from lcc.model.moves import MoveState
+from lcc.storage.fe import moves
+from tests.frontend.kit import NOW
+from tests.frontend.moving import Front
+from tests.support.databases import Backend
+from tests.support.roles.qm import page, pages
+
+MakeFront = Callable[..., Front]
+
+
+@pytest.fixture
+def make_front(backend: Backend, request: pytest.FixtureRequest) -> Iterator[MakeFront]:
+    made: list[Front] = []
+    urls: list[str] = []
+
+    def make(**more: Any) -> Front:
+        folder = backend.home / str(len(made))
+        folder.mkdir()
+        new_url = None
+        if backend.kind != "sqlite":
+            server = request.getfixturevalue(backend.kind)
+
+            def new_url() -> str:
+                urls.append(server.new_database())
+                return urls[-1]
+
+        made.append(Front(folder, new_url, **more))
+        return made[-1]
+
+    yield make
+    for front in made:
+        front.close()
+    for url in urls:
+        request.getfixturevalue(backend.kind).drop_database(url)
+
+
+def publish(front: Front, count: int = 8) -> int:
+    """A provider at a, with pages that are cached, queued, deleted and failed."""
+    source = front.sub(1)
+    pid = source.world.provider()
+    front.site.update({f"http://site.example/{number}.html": f"page {number}" for number in range(count)})
+    source.send(1, pid, pages(*range(count), 900)[0], *pages(*range(1, count), 900))
+    front.go(2)
+    source.send(2, pid, page(1, delete=True))
+    front.go(2)
+    front.holding.add("a")
+    source.send(3, pid, *pages(500, 501), page(2, md5="1" * 32))
+    front.holding.discard("a")
+    return pid
+
+
+def test_a_provider_moves_with_all_that_it_has(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    assert len(before) > 8
+    front.order(pid, 2)
+    front.log.clear()
+    front.go_until(MoveState.DONE)
+    assert front.place(pid) == (2, AtHome.HERE, 2)
+    assert front.rows(2, pid) == before
+    assert not front.rows(1, pid)
+    assert front.log == []
+    assert front.sub(1).query("SELECT COUNT(*) FROM pidb WHERE pid = ?", pid) == [(0,)]
+    front.go(5)
+    assert front.sub(2).query("SELECT pid FROM pidb") == [(pid,)]
+    assert front.sub(2).query("SELECT COUNT(*) FROM staged") == [(0,)]
+
+
+def test_what_changes_meanwhile_goes_along(make_front: MakeFront) -> None:
+    """Sets come while it is copied, and while it stands still; none is lost, no page fetched twice."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.order(pid, 2)
+    source, dest = front.sub(1), front.sub(2)
+    number = 10
+    told: list[int] = []
+
+    def publish_more() -> None:
+        nonlocal number
+        number += 1
+        front.site[f"http://site.example/{number + 1000}.html"] = "new"
+        # Whoever had them in its spool passes them on, also to where the provider is no longer.
+        source.send(number, pid, page(number + 1000))
+        told.append(number + 1000)
+
+    front.log.clear()
+    while front.move().state is not MoveState.DONE:
+        front.go(0.3)
+        if len(told) < 40:
+            publish_more()
+    for _ in range(3):
+        publish_more()
+    front.go(10)
+    assert [answer.code for answer in source.uns.answers] == [0] * len(source.uns.answers)
+    cached = {row.curl for row in dest.world.cached(pid).values()}
+    assert {f"http://site.example/{number}.html" for number in told} <= cached
+    fetched = [url for _, url in front.log]
+    assert len(fetched) == len(set(fetched))
+    assert source.query("SELECT COUNT(*) FROM lccurl WHERE pid = ?", pid) == [(0,)]
+    held = dest.query("SELECT last_number FROM setspos WHERE uns = ?", f"held/1/{pid}".encode())
+    assert held and held[0][0] > 0
+
+
+def test_content_that_is_damaged_at_the_source_is_fetched_again(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    (name,) = front.sub(1).query("SELECT fetched_machineid, fetched_fileid FROM lccurl WHERE curl LIKE '%/5.html'")
+    front.damaged.add(f"{name[0]}/{name[1]}")
+    front.log.clear()
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    front.go(3)
+    assert front.log == [("b", "http://site.example/5.html")]
+    assert front.sub(2).query("SELECT COUNT(*) FROM lccurl WHERE state = 1 AND fetched_fileid IS NULL") == [(0,)]
+    assert front.sub(2).query("SELECT COUNT(*) FROM fsmdb WHERE machine <> 20") == [(0,)]
+
+
+def test_back_and_forth(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    first = front.sub(1).query("SELECT urlkey, change_number FROM lccurl WHERE pid = ? AND change_number > 0", pid)
+    front.log.clear()
+    for number, dest in ((1, 2), (2, 1), (3, 2)):
+        front.order(pid, dest)
+        front.go_until(MoveState.DONE, number)
+        front.go(3)
+        assert front.rows(dest, pid) == before
+    # The origin is the first one, because nothing has changed since.
+    origins = front.sub(2).query("SELECT urlkey, subid, number FROM origins")
+    assert sorted(origins) == sorted((key, 1, number) for key, number in first)
+    assert front.log == []
+    front.sub(2).send(1, pid, page(700), connseq=1 << 40)
+    front.site["http://site.example/700.html"] = "x"
+    front.go(2)
+    assert front.log == [("b", "http://site.example/700.html")]
+
+
+def test_a_move_is_cancelled(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.order(pid, 2)
+    front.go_until(MoveState.COPYING)
+    front.go(1)
+    front.database.now(moves.cancel_move, pid, "no", NOW)
+    front.go(10)
+    assert front.rows(1, pid) == before
+    assert front.sub(2).query("SELECT COUNT(*) FROM staged") == [(0,)]
+    assert front.sub(2).query("SELECT pid FROM pidb") == []
+    assert front.move().progress["cleaned"]
+
+
+def test_a_fetch_that_does_not_end_ends_the_freeze(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.holding.add("a")
+    front.sub(1).send(20, pid, page(600))
+    front.site["http://site.example/600.html"] = "y"
+    front.order(pid, 2)
+    front.go_until(MoveState.FREEZING)
+    front.go(25)
+    move = front.move()
+    assert move.state is MoveState.COPYING and "come to rest" in move.why
+    assert front.place(pid)[:2] == (1, AtHome.HERE)
+    front.holding.discard("a")
+    front.go(1)
+    assert front.log[-1] == ("a", "http://site.example/600.html")
+    front.go_until(MoveState.DONE)
+    assert front.log[-1] == ("a", "http://site.example/600.html")
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("who", ["source", "destination"])
+def test_killed_at_each_write(make_front: MakeFront, backend: Backend, who: str, after: bool) -> None:
+    """Whoever is killed goes on; the provider is at one place, with all that it has."""
+    at, step = 1 + after, 2 if backend.kind == "sqlite" else 9
+    while True:
+        front = make_front()
+        pid = publish(front)
+        front.go(1)
+        before = front.rows(1, pid)
+        front.order(pid, 2)
+        front.log.clear()
+        killed = front.sub(1 if who == "source" else 2).killed
+        killed.at = (killed.count + at) * (-1 if after else 1)
+        front.go_until(MoveState.DONE)
+        front.go(5)
+        assert front.rows(2, pid) == before, at
+        assert not front.rows(1, pid)
+        assert front.log == []
+        assert front.sub(2).query("SELECT pid FROM pidb") == [(pid,)]
+        if not front.kills:
+            assert at > 10
+            return
+        at += step
