@@ -5,8 +5,10 @@ python -m tests.web.pictures http://127.0.0.1:9600 ann PASSWORD-FILE doc/picture
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.chromium import Chromium
@@ -19,23 +21,31 @@ SHAPES = {
 """Name -> width, height, dark, phone."""
 
 
-def main(address: str, name: str, password_file: str, folder: str) -> None:
-    """Take all of them."""
+def take(address: str, name: str, password: str, folder: Path, pages: Sequence[str] = ()) -> None:
+    """Take all of them; or, to look at them, those of these pages in each shape."""
     with tempfile.TemporaryDirectory() as kept:
         browser = Chromium(Path(kept))
         try:
             browser.go(f"{address}/login")
             browser.type("#name", name)
-            browser.type("#password", Path(password_file).read_text(encoding="utf-8").splitlines()[0])
+            browser.type("#password", password)
             browser.click("main button")
             for shape, (width, height, dark, phone) in SHAPES.items():
                 browser.dark(dark)
                 browser.size(width, height, phone=phone)
-                browser.go(f"{address}/")
-                browser.until("document.querySelector('#live').textContent === 'Live.'")
-                browser.picture(Path(folder) / f"{shape}.png", whole=not phone)
+                for page in pages or ["/"]:
+                    browser.go(address + page)
+                    browser.until("document.querySelector('#live').textContent.startsWith('Live')")
+                    of_page = re.sub(r"[^a-z0-9]+", "-", page) if pages else ""
+                    browser.picture(folder / f"{shape}{of_page}.png", whole=bool(pages) or not phone)
         finally:
             browser.stop()
+
+
+def main(address: str, name: str, password_file: str, folder: str) -> None:
+    """Take all of them."""
+    password = Path(password_file).read_text(encoding="utf-8").splitlines()[0]
+    take(address, name, password, Path(folder))
 
 
 if __name__ == "__main__":

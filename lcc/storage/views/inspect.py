@@ -261,6 +261,42 @@ def count_errors(txn: Txn, pid: int, code: int, limit: int) -> Count:
     return count_rows(txn, f"FROM urlerrs kept {WITH_CONTENT} WHERE {where} AND {STANDS}", parameters, limit)
 
 
+class WaitingUrl(NamedTuple):
+    """A URL that waits for a retry.
+
+    :ivar code: of its last error; 0: the row was told anew since.
+    :ivar time: of that error; 0: as before.
+    :ivar slot: see :func:`lcc.model.retry_time`.
+    """
+
+    pid: int
+    url: str
+    code: int
+    text: str
+    time: int
+    slot: int
+
+
+def waiting_urls(txn: Txn, pid: int, code: int, offset: int, limit: int, rows_max: int) -> list[WaitingUrl]:
+    """Some of the URLs that wait for a retry, those that are due first.
+
+    :param pid: only this provider's; 0: all.
+    :param code: only those whose last error was this one; 0: all.
+    :param rows_max: of the queue, that are looked at: those that :func:`lcc.storage.views.failures.failures` counts.
+    """
+    index, only, values = ("qpsdb_provider", "s.pid = ? AND ", [pid]) if pid else ("qpsdb_slot", "", [])
+    where, codes = (" WHERE code = ?", [code]) if code else ("", [])
+    rows = txn.query(
+        "SELECT pid, curl, code, text, time, slot FROM (SELECT q.pid AS pid, q.curl AS curl, q.bad_code AS code,"
+        " q.bad_text AS text, q.bad_time AS time, s.slot AS slot, q.urlkey AS urlkey"
+        f" FROM qpsdb s {txn.by_index(index)} JOIN qdb q ON q.pid = s.pid AND q.slot = s.slot AND q.psetid = s.psetid"
+        f" WHERE {only}s.slot < ? ORDER BY s.slot DESC LIMIT ?) AS waiting{where}"
+        " ORDER BY slot DESC, urlkey LIMIT ? OFFSET ?",
+        [*values, FETCH_NOW, rows_max, *codes, limit, offset],
+    )
+    return [WaitingUrl(*row) for row in rows]
+
+
 def count_waiting(txn: Txn, pid: int, code: int, limit: int) -> Count:
     """Number of URLs that wait for a retry (parameters as of :func:`kept_errors`)."""
     sql = (

@@ -35,6 +35,7 @@ class ListedProvider:
     :ivar errors: not yet reported to the provider.
     :ivar last_set_time: seconds since 1970; 0: no set yet.
     :ivar delay: its current delay; None: none.
+    :ivar oldest_set_time: of the sets that wait to be fetched; 0: none waits.
     """
 
     pid: int
@@ -53,6 +54,7 @@ class ListedProvider:
     last_set_time: int
     roots: tuple[str, ...] = ()
     delay: Delay | None = None
+    oldest_set_time: int = 0
 
 
 def providers_after(txn: Txn, pid: int, limit: int, now: float) -> list[ListedProvider]:
@@ -187,10 +189,15 @@ def _complete(txn: Txn, rows: Sequence[tuple[Any, ...]], now: float) -> list[Lis
         roots.setdefault(pid, []).append(root)
     sql = f"{DELAYS.select} WHERE pid IN ({{in}}) AND until_time > ?"
     delays = {row[0]: Delay(*row) for row in txn.query_in(sql, pids, after=[int(now)])}
-    return [_listed(row, tuple(roots.get(row[0], ())), delays.get(row[0])) for row in rows]
+    index = txn.by_index("qpsdb_provider")
+    sql = f"SELECT pid, MIN(time) FROM qpsdb {index} WHERE pid IN ({{in}}) AND slot >= ? GROUP BY pid"
+    oldest = dict(txn.query_in(sql, pids, after=[FETCH_NOW]))
+    return [
+        _listed(row, tuple(roots.get(row[0], ())), delays.get(row[0]), int(oldest.get(row[0], 0))) for row in rows
+    ]
 
 
-def _listed(row: tuple[Any, ...], roots: tuple[str, ...], delay: Delay | None) -> ListedProvider:
+def _listed(row: tuple[Any, ...], roots: tuple[str, ...], delay: Delay | None, oldest_set: int) -> ListedProvider:
     pid, priority, hours, timezone, bandwidth, removed, watched, contact, *counts, wanted, last_set = row
     files, space, queued, errors = (int(count or 0) for count in counts)
     return ListedProvider(
@@ -210,4 +217,5 @@ def _listed(row: tuple[Any, ...], roots: tuple[str, ...], delay: Delay | None) -
         last_set_time=int(last_set or 0),
         roots=roots,
         delay=delay,
+        oldest_set_time=oldest_set,
     )

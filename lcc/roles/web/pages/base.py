@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment
 from twisted.logger import Logger
@@ -24,6 +24,7 @@ from lcc.insight.task_words import (
     words_of,
 )
 from lcc.insight.verdict import Level
+from lcc.model import retry_time
 from lcc.roles.front import FrontPage, SiteFront, printable, usual_fault
 from lcc.roles.web.engine import Monitor
 from lcc.roles.web.plots import short, size
@@ -139,6 +140,7 @@ def _templates(monitor: Monitor) -> Environment:
         job_words=words_of,
         when=when_text,
         short=short,
+        retry_time=retry_time,
         size=size,
         utc=lambda time: f"{utc(time)} UTC",
         ago=ago,
@@ -146,6 +148,7 @@ def _templates(monitor: Monitor) -> Environment:
         duration=duration,
         number=lambda value: f"{value:,}",
         count=number,
+        query=lambda fields: urlencode({name: value for name, value in fields.items() if value not in ("", 0, None)}),
         url=lambda text: quote(text, safe=""),
         delay=lambda delay: delay_text(delay, monitor.now()),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
+import attrs
 from twisted.logger import Logger
 
 from lcc.domain.urls import normalise
@@ -15,12 +16,14 @@ from lcc.insight.why_words import say
 from lcc.model import StoredError
 from lcc.roles.front import own_path
 from lcc.roles.web.pages.base import MonitorPage
-from lcc.roles.web.pages.providers import number
+from lcc.roles.web.pages.providers import masks_of, number
 from lcc.storage.database.migrations import PUSH
 from lcc.storage.database.order_rows import RETRY, add_order, is_open
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import NoSuchProvider, registered_provider
-from lcc.storage.views.inspect import kept_errors
+from lcc.storage.views.inspect import WaitingUrl, kept_errors, waiting_urls
+from lcc.storage.views.provider_lists import ProviderChoice, chosen_providers
+from lcc.storage.views.provider_pages import ListedProvider
 from lcc.transport.http_pages import read_query
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import BodyRequest
@@ -28,26 +31,27 @@ from lcc.transport.http_server import BodyRequest
 _log = Logger()
 
 PAGE_ERRORS = 100
+PAGE_SITES = 10
 
 
 class ErrorsPage(MonitorPage):
-    """``/errors``: all groups; ``/errors?code=N``: the errors of one, some at a time."""
+    """``/errors``: all groups; ``/errors?code=N``: what has failed with one error, some at a time."""
 
     async def get(self, request: BodyRequest) -> None:
         query = read_query(request)
         code, pid = number(query.get("code", "0")), number(query.get("pid", "0"))
-        order = number(query.get("order", "0"))
+        order, skip = number(query.get("order", "0")), number(query.get("skip", "0"))
         owner, _, last = query.get("after", "0-0").partition("-")
-        waits, rows = False, list[tuple[int, StoredError]]()
-        if order or code or pid:
-            # Errors that are not for the provider have numbers below 0.
-            after = (number(owner), -number(last[1:]) if last.startswith("-") else number(last))
-            waits, rows = await self.monitor.database.interact(_read, order, pid, code, after)
-        if not code and not pid:
+        # Errors that are not for the provider have numbers below 0.
+        after = (number(owner), -number(last[1:]) if last.startswith("-") else number(last))
+        if not code and not pid and not query.keys() & {"skip", "after"}:
+            waits = bool(order) and await self.monitor.database.interact(is_open, order)
             self.front.page(
                 request, "errors", "Errors", summary=self.monitor.summary, ordered=order, order_open=waits
             )
             return
+        asked = _Asked(order, pid, code, after, skip, self.monitor.settings.rows_max, self.monitor.now())
+        found = await self.monitor.database.interact(_read, asked)
         of_provider = f" of provider {pid}" if pid else ""
         self.front.page(
             request,
@@ -55,19 +59,59 @@ class ErrorsPage(MonitorPage):
             f"Errors {code}{of_provider}" if code else f"Errors{of_provider}",
             code=code,
             pid=pid,
-            rows=rows,
-            after=f"{rows[-1][0]}-{rows[-1][1].number}" if len(rows) == PAGE_ERRORS else "",
+            found=found,
+            first=not skip and not any(after),
+            masks=masks_of(self.front, found.sites, self.monitor.now()),
+            after=f"{found.final[-1][0]}-{found.final[-1][1].number}" if len(found.final) == PAGE_ERRORS else "",
+            skip=skip + PAGE_ERRORS if len(found.waiting) == PAGE_ERRORS else 0,
             ordered=order,
-            order_open=waits,
+            order_open=found.order_open,
         )
 
 
-def _read(
-    txn: Txn, order: int, pid: int, code: int, after: tuple[int, int]
-) -> tuple[bool, list[tuple[int, StoredError]]]:
-    """Whether an order is open; and the next errors, where those of a provider or code are asked for."""
-    waits = bool(order) and is_open(txn, order)
-    return waits, kept_errors(txn, pid, code, after, PAGE_ERRORS) if code or pid else []
+@attrs.frozen
+class _Asked:
+    """Which errors a page shows.
+
+    :ivar order: a retry that it tells of; 0: none.
+    :ivar after: (provider, number) of the final error before its first; (0, 0): none.
+    :ivar skip: waiting URLs before its first.
+    """
+
+    order: int
+    pid: int
+    code: int
+    after: tuple[int, int]
+    skip: int
+    rows_max: int
+    now: float
+
+
+@attrs.frozen
+class _Found:
+    """What has failed.
+
+    :ivar sites: the first unreachable ones of ``sites_count``.
+    :ivar final: (provider, error).
+    """
+
+    order_open: bool
+    sites_count: int
+    sites: tuple[ListedProvider, ...]
+    waiting: tuple[WaitingUrl, ...]
+    final: tuple[tuple[int, StoredError], ...]
+
+
+def _read(txn: Txn, asked: _Asked) -> _Found:
+    later, further = bool(asked.skip), any(asked.after)
+    count, sites = 0, list[ListedProvider]()
+    if not (asked.pid or later or further):
+        choice = ProviderChoice("unreachable", asked.code)
+        count, sites = chosen_providers(txn, choice, 0, PAGE_SITES, asked.now)
+    waiting = [] if further else waiting_urls(txn, asked.pid, asked.code, asked.skip, PAGE_ERRORS, asked.rows_max)
+    final = [] if later else kept_errors(txn, asked.pid, asked.code, asked.after, PAGE_ERRORS)
+    waits = bool(asked.order) and is_open(txn, asked.order)
+    return _Found(waits, count, tuple(sites), tuple(waiting), tuple(final))
 
 
 class RetryPage(MonitorPage):

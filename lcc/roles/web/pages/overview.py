@@ -26,6 +26,16 @@ PLOTS = (
     ("Failures per second", "failed", ""),
     ("URLs in the queue", "queue_rows", ""),
 )
+LISTED = {
+    "sites": "/providers?only=unreachable",
+    "wanted": "/providers?only=wanted",
+    "deletions": "/providers?only=held",
+    "failing": "/errors",
+    "tasks": "/tasks?only=failing",
+    "jobs": "/jobs?state=lost",
+    **dict.fromkeys(("no", "away", "machine", "robots", "manager", "process", "stuck"), "/machines"),
+}
+"""What the key of a trouble begins with -> the page that lists what it counts."""
 REFRESH_MIN_SECONDS = 5
 REFRESH_MAX_SECONDS = 9999
 ROBOTS_SHOWN = 5
@@ -52,7 +62,13 @@ class OverviewPage(MonitorPage):
             rates=self.monitor.samples.now(self.monitor.now()),
             robots_shown=ROBOTS_SHOWN,
             summary=self.monitor.summary,
+            listed_at=_listed_at,
         )
+
+
+def _listed_at(key: str) -> str:
+    """Where that is listed of which the trouble with this key tells; empty: nowhere."""
+    return LISTED.get(key.partition("-")[0], "")
 
 
 def _refresh(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -21,6 +22,7 @@ from lcc.storage.providers.providers import get_provider, provider_status
 from lcc.storage.queue.saved_state import saved_state
 from lcc.storage.views.failures import Failures, failures
 from lcc.storage.views.inspect import delays_of, owners
+from lcc.storage.views.provider_lists import DELAY_REASONS, FILTERS, ORDERS, ProviderChoice, chosen_providers
 from lcc.storage.views.provider_pages import (
     FoundUrl,
     ListedProvider,
@@ -51,32 +53,53 @@ SITE_CHARS_MIN = 2
 
 
 class ProvidersPage(MonitorPage):
-    """``/providers``: a page of them at a time, by id."""
+    """``/providers``: a page of them at a time, by id; or those of a filter, sorted."""
 
     async def get(self, request: BodyRequest) -> None:
         query = read_query(request)
-        order = query.get("order", "id")
+        choice = _choice(query)
+        skip = number(query.get("skip", "0"))
         now = self.monitor.now()
         asked = self.monitor.database.interact
-        if order == "queued":
-            summary = self.monitor.summary
-            listed = [] if summary is None else list(summary.busiest)
+        count, by_id = 0, choice == ProviderChoice()
+        if not by_id:
+            count, listed = await asked(chosen_providers, choice, skip, PAGE_PROVIDERS, now)
         elif "before" in query:
             listed = await asked(providers_before, number(query["before"]), PAGE_PROVIDERS, now)
         else:
             listed = await asked(providers_after, number(query.get("after", "0")), PAGE_PROVIDERS, now)
-        slots = slots_of(self.front)
         self.front.page(
             request,
             "providers",
-            "Providers" if order == "id" else "Providers with the longest queues",
-            order=order,
+            "Providers",
+            choice=choice,
+            count=count,
+            skip=skip,
+            page_size=PAGE_PROVIDERS,
             providers=listed,
-            masks={each.pid: drawn(slots, each.hours, each.timezone, now) for each in listed},
-            more=order == "id" and len(listed) == PAGE_PROVIDERS,
-            earlier=order == "id" and bool(listed) and listed[0].pid > 1,
+            masks=masks_of(self.front, listed, now),
+            by_id=by_id,
+            more=len(listed) == PAGE_PROVIDERS if by_id else skip + PAGE_PROVIDERS < count,
+            earlier=by_id and bool(listed) and listed[0].pid > 1,
             summary=self.monitor.summary,
         )
+
+
+def _choice(query: dict[str, str]) -> ProviderChoice:
+    """
+    :raises HttpError: there is no such filter or order.
+    """
+    only, order = query.get("only", ""), query.get("order", "id")
+    if (only and only not in (*FILTERS, *DELAY_REASONS)) or order not in ORDERS:
+        raise HttpError(404, "There is no such list of providers.")
+    priority = number(query["priority"]) if query.get("priority") else None
+    return ProviderChoice(only, number(query.get("code", "0")), priority, order)
+
+
+def masks_of(front: Front, providers: Sequence[ListedProvider], now: float) -> dict[int, Mask]:
+    """Their hours to be drawn, by id."""
+    slots = slots_of(front)
+    return {each.pid: drawn(slots, each.hours, each.timezone, now) for each in providers}
 
 
 class ProviderPage(MonitorPage):
@@ -128,7 +151,6 @@ class SearchPage(MonitorPage):
             fault = f"At least {SITE_CHARS_MIN} characters are required."
         elif text:
             found = await self.monitor.database.interact(_find_providers, text, self.monitor.now())
-        now, slots = self.monitor.now(), slots_of(self.front)
         self.front.page(
             request,
             "search",
@@ -136,7 +158,7 @@ class SearchPage(MonitorPage):
             text=text,
             fault=fault,
             found=found,
-            masks={each.pid: drawn(slots, each.hours, each.timezone, now) for each in found.providers},
+            masks=masks_of(self.front, found.providers, self.monitor.now()),
             rows=self.monitor.settings.rows_max,
         )
 

@@ -1,0 +1,122 @@
+"""What is counted is listed: each number is a link to what it counts, sorted and filtered."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import pytest_twisted
+
+from lcc.model import FETCH_NOW, Delay, Provider
+from lcc.roles.web.pages import errors as errors_pages
+from lcc.roles.web.pages import providers as providers_pages
+from lcc.storage.providers.providers import add_provider
+from lcc.storage.queue.time_slots import write_delays
+from tests.support.browser import Browser
+from tests.support.queue import notice
+
+from .kit import Watch
+from .test_pages import check_page, sqlite_only, words
+
+SITES = 5
+
+
+async def fill(watch: Watch) -> int:
+    """Sites that are away, or wait for their hours; URLs that wait, and that failed for good.  Gives the time."""
+    now = int(watch.environment.now())
+    queue = watch.queue
+    pids = [
+        watch.database.now(add_provider, Provider(0, (f"http://site{number}.example/",), f"x{number}", priority=2))
+        for number in range(SITES)
+    ]
+    delays = [Delay(pids[0], now + 900.0, "hours"), Delay(pids[1], now + 9000.0, "hours")]
+    delays += [Delay(pid, now + 600.0, "site-error", 1302, 3, since_time=now - 60.0) for pid in pids[2:]]
+    watch.database.now(write_delays, delays)
+    queue.send(1, *[notice(f"{number}") for number in range(8)], now=now - 7200)
+    rows = queue.rows()
+    queue.record(*[queue.failed(row, 503, "busy") for row in rows[:5]], now=now)
+    queue.record(*[queue.failed(row, 404) for row in rows[5:7]], now=now)
+    await watch.look()
+    return now
+
+
+async def rows_of(browser: Browser, path: str, xpath: str = "//main//tbody/tr/th//a/text()") -> list[str]:
+    """The first cells of all rows, over all of its pages."""
+    found: list[str] = []
+    while path:
+        page = check_page(await browser.get(path))
+        found += page.xpath(xpath)
+        path = next(iter(page.xpath("//main//a[@rel='next']/@href")), "")
+    return found
+
+
+@pytest_twisted.ensureDeferred
+async def test_each_number_of_the_errors_leads_to_so_many(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors_pages, "PAGE_ERRORS", 3)
+    monkeypatch.setattr(errors_pages, "PAGE_SITES", 2)
+    await fill(watch)
+    browser = await watch.visitor()
+    overview = (await browser.get("/errors")).page
+    numbers = {a.get("href"): int(a.text) for a in overview.xpath("//tbody//td[@class='n']/a")}
+    assert numbers == {
+        "/providers?only=unreachable&code=1302": 3,
+        "/errors?code=503#h-waiting": 5,
+        "/errors?code=404#h-final": 2,
+    }
+    for path, number in numbers.items():
+        assert len(await rows_of(browser, path.partition("#")[0])) == number, path
+    waiting = await browser.get("/errors?code=503")
+    assert re.search(r"http://site/\d 1 503 \d seconds? ago in \d+ (seconds|minutes) busy", words(waiting))
+    assert [row.text for row in waiting.page.xpath("//h2")] == ["URLs that wait for a retry"]
+    away = await browser.get("/errors?code=1302")
+    assert away.page.xpath("//a[text()='All 3 unreachable sites']/@href") == ["/providers?only=unreachable&code=1302"]
+    assert len(await rows_of(browser, "/errors?pid=1")) == 7
+    assert "No errors (any more)" in words(await browser.get("/errors?code=500"))
+
+
+@pytest_twisted.ensureDeferred
+async def test_providers_are_filtered_and_sorted(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(providers_pages, "PAGE_PROVIDERS", 2)
+    now = await fill(watch)
+    browser = await watch.visitor()
+
+    async def listed(query: str) -> list[int]:
+        return [int(text) for text in await rows_of(browser, f"/providers?{query}")]
+
+    everyone = list(range(1, SITES + 2))
+    assert await listed("only=unreachable") == await listed("only=unreachable&code=1302") == [4, 5, 6]
+    assert await listed("only=site-error") == [4, 5, 6] and await listed("only=unreachable&code=1301") == []
+    assert await listed("only=hours") == [2, 3] and await listed("only=delayed") == [2, 3, 4, 5, 6]
+    assert await listed("only=queued") == await listed("only=errors") == await listed("priority=1&order=lag") == [1]
+    assert await listed("priority=2&order=errors") == everyone[1:]
+    assert await listed("only=wanted") == await listed("only=held") == await listed("only=removing") == []
+    columns = ("psetid", "slot", "pid", "pri", "connseq", "fullset", "firstseq", "lastseq", "nurls", "time")
+    row = (9, FETCH_NOW, SITES + 1, 2, 1, 0, 0, 0, 1, now - 30)
+    watch.database.now(lambda txn: txn.insert("qpsdb", columns, [row]))
+    assert await listed("order=lag") == [1, 6, 2, 3, 4, 5]
+    assert await listed("order=errors") == await listed("order=files") == everyone
+    assert await listed("order=queued") == everyone
+    assert await listed("order=state") == [4, 5, 6, 2, 3, 1]
+    shown = await browser.get("/providers?only=unreachable&code=1302")
+    assert "3 providers, error 1302 (connection refused)" in words(shown)
+    assert "2 hours" in words(await browser.get("/providers"))  # the lag of the first one
+    back = await browser.get("/providers?only=unreachable&skip=2")
+    assert back.page.xpath("//a[@rel='prev']/@href") == ["/providers?only=unreachable"]
+    for wrong in ("only=x", "order=x", "priority=x", "skip=x", "only=pid"):
+        check_page(await browser.get(f"/providers?{wrong}"), 404)
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_every_link_of_the_overview_leads_somewhere(watch: Watch) -> None:
+    await fill(watch)
+    browser = await watch.visitor()
+    page = check_page(await browser.get("/"))
+    links = {href.partition("#")[0] for href in page.xpath("//main//a/@href")} - {""}
+    assert {"/providers?only=unreachable", "/providers?only=hours", "/providers?only=queued&priority=1"} <= links
+    for path in links:
+        check_page(await browser.get(path))
+    (away,) = page.xpath("//*[@id='troubles']//strong/a")
+    assert away.text == "3 sites unreachable" and len(await rows_of(browser, away.get("href"))) == 3
+    (hours,) = page.xpath("//*[@id='waits']//a[@href='/providers?only=hours']")
+    assert hours.text == "2 providers"
