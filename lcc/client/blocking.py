@@ -67,6 +67,11 @@ class StartAgain(Refused):
     """The changes since this token are no longer known: drop the copy and begin with ``since="0"``."""
 
 
+class TokenRefused(Refused):
+    """The token is not one of this LCC, or one for another selection: such as that of a user who sees others'
+    pages than before."""
+
+
 class Gone(Refused):
     """The content is not in the cache (any more)."""
 
@@ -355,13 +360,17 @@ def read_row(line: bytes) -> dict[str, Any]:
 
 def reply_error(path: str, status: int, body: bytes) -> CacheError:
     """The exception for an error response."""
+    faults: list[str] = []
     try:
         said = json.loads(body)
-        text = "; ".join([str(said["error"]), *map(str, said.get("faults", ()))])
+        faults = [*map(str, said.get("faults", ()))]
+        text = "; ".join([str(said["error"]), *faults])
     except (ValueError, KeyError, TypeError):
         text = body[:200].decode("utf-8", "replace").strip() or f"status {status}"
     if status == 410 and path in ("/changes", "/package", "/items"):
         return StartAgain(410, text)
+    if status == 400 and faults and all(fault.startswith("since: ") for fault in faults):
+        return TokenRefused(400, text)
     if status in (404, 410) and path.startswith("/content"):
         return Gone(status, text)
     if status in (429, 503):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +23,8 @@ from tantivy import FieldType, Occur
 from tantivy import Query as Lookup
 
 from lcc.numbers import INT64_MAX, parse_number
-from lcc.search.checksums import index_files
-from lcc.search.interfaces import BadPlace, IndexDamaged
+from lcc.search.folders import size_of
+from lcc.search.interfaces import BadPlace, IndexDamaged, OtherVersion
 from lcc.search.schema import TEXTS, hosts_above, index_schema, put_together, set_apart, word_analyzer
 from lcc.search.suggestions import nearest
 from lcc.search.values import (
@@ -43,8 +42,11 @@ from lcc.search.values import (
     Snippet,
 )
 
-FORMAT = 3
+FORMAT = 4
 """Of the documents: an index of another one is built anew."""
+OTHER_VERSION = "it is of another version"
+_OTHER_SCHEMA = "schema does not match"
+"""What tantivy says of an index with other fields."""
 HITS_MAX = 1000
 """Nobody reads on behind as many."""
 FACETS = 10
@@ -69,11 +71,24 @@ class IndexState:
     :ivar token: of ``lcc-cu``: up to where the changes are in it; empty: none yet.
     :ivar generation: of the documents: those of an earlier one go when all pages were read again.
     :ivar complete: all pages of the cache were read once.
+    :ivar why: it was begun anew, if it is not complete; empty: it is the first one.
+    :ivar read_as: names the content user as whom the pages were read; empty: without a token.
     """
 
     token: str = ""
     generation: int = 1
     complete: bool = False
+    why: str = ""
+    read_as: str = ""
+
+    def advanced(self, token: str, complete: bool, read_as: str) -> IndexState:
+        """With all changes up to this token.
+
+        :param complete: they are all pages of the cache.
+        """
+        complete = self.complete or complete
+        why = "" if complete else self.why
+        return attrs.evolve(self, token=token, complete=complete, why=why, read_as=read_as)
 
 
 class Counts(NamedTuple):
@@ -237,12 +252,12 @@ class TextIndex:
         if found:
             values = json.loads(searcher.doc(found[0][1]).get_first("record"))
             if values.pop("format", None) != FORMAT:
-                raise ValueError("it is of another version")
+                raise ValueError(OTHER_VERSION)
             self.state = IndexState(**values)
         elif searcher.num_docs:
             raise ValueError("it does not say how far it goes")
         self.counts = Counts(*(searcher.search(self._term("kind", kind), 1).count for kind in _KINDS))
-        self.size_bytes = sum(entry.stat().st_size for entry in index_files(self.folder))
+        self.size_bytes = size_of(self.folder)
 
     def reload(self) -> None:
         """See what another process has committed.
@@ -469,7 +484,9 @@ def _reading(folder: Path) -> Iterator[None]:
         if _is_refused(error):
             raise OSError(f"the index in {folder} cannot be read now: {error}") from error
         if is_tantivys(error):
-            raise IndexDamaged(f"the index in {folder} cannot be read: {error}") from error
+            other = isinstance(error, ValueError) and (OTHER_VERSION in str(error) or _OTHER_SCHEMA in str(error))
+            why = OTHER_VERSION if other else error
+            raise (OtherVersion if other else IndexDamaged)(f"the index in {folder} cannot be read: {why}") from error
         raise
 
 
@@ -519,12 +536,3 @@ def _in_characters(text: str, marks: Sequence[tuple[int, int]]) -> tuple[tuple[i
     """Places in the UTF-8 of a text as places in the text."""
     data = text.encode()
     return tuple((len(data[:begin].decode()), len(data[:end].decode())) for begin, end in marks)
-
-
-def remove_index(folder: Path) -> None:
-    """Throw an index away.
-
-    :raises OSError: it cannot be.
-    """
-    if folder.exists():
-        shutil.rmtree(folder)

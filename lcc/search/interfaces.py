@@ -9,12 +9,19 @@ from zope.interface import Attribute, Interface
 
 from lcc.search.values import IndexChange, Query, Results, Scopes
 
-INDEX, REBUILD = "index", "rebuild"
-"""In ``[search] folder``: the index; a file with which ``lcc-admin search rebuild`` asks for a new one."""
+INDEX, REBUILD, LOCK = "index", "rebuild", "lock"
+"""In ``[search] folder``: the index; a file with which ``lcc-admin search rebuild`` asks for a new one; one that the
+search server that writes there has locked, wherever its home is."""
+DAMAGED, OLD = "index.damaged", "index.old"
+"""Beside the index: the last one that was damaged, kept for who wants to know why; one that is being thrown away."""
 
 
 class IndexDamaged(Exception):
     """The index cannot be read: it is damaged, or of another version.  It has to be built anew."""
+
+
+class OtherVersion(IndexDamaged):
+    """It is whole, and of another version of the LCC."""
 
 
 class BadPlace(ValueError):

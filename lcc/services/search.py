@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from lcc.config import Config
 from lcc.errors import ConfigError
 from lcc.model.links import ExtractionLimits
 from lcc.roles.extraction import ExtractionPool, spawn_by
-from lcc.search.interfaces import INDEX, REBUILD
+from lcc.search.interfaces import INDEX, LOCK, REBUILD
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
@@ -26,6 +27,8 @@ from lcc.storage.disk.file_system import Disk
 from lcc.transport.links import PortService
 from lcc.transport.wires import endpoint, leaves_machine
 
+_NAME_DIGITS = 16
+"""Enough of the hash of a token to know it again."""
 WORKERS_MAX = 4
 """Processes that read texts, unless the configuration says how many."""
 
@@ -56,23 +59,30 @@ class _Searching(Service):
         return DeferredList([stopped, self._pool.stop(), self._client.close()], consumeErrors=True)
 
 
-def cache_client(config: Config, environment: Environment) -> CacheClient:
+def token_of(config: Config, disk: Disk) -> str | None:
+    """The token for ``lcc-cu``; None: without.
+
+    :raises ConfigError: it cannot be read.
+    """
+    if not config.search.token_file:
+        return None
+    path = config.under_home(config.search.token_file)
+    try:
+        text = disk.read(path).decode("ascii", "replace")
+    except OSError as error:
+        raise ConfigError([f"search.token_file: {path}: {error.strerror}"]) from None
+    return text.partition("\n")[0].strip()
+
+
+def cache_client(config: Config, token: str | None, reactor: Any) -> CacheClient:
     """Reads pages from ``lcc-cu``.
 
     :raises ConfigError: its address or token cannot be used.
     """
     settings = config.search
-    token = None
     try:
-        if settings.token_file:
-            text = environment.disk.read(config.under_home(settings.token_file)).decode("ascii", "replace")
-            token = text.partition("\n")[0].strip()
         address = settings.cache.replace("{home}", str(config.home))
-        connections = settings.queries_at_once + 10
-        return CacheClient(environment.reactor, address, token, connections_max=connections)
-    except OSError as error:
-        path = config.under_home(settings.token_file)
-        raise ConfigError([f"search.token_file: {path}: {error.strerror}"]) from None
+        return CacheClient(reactor, address, token, connections_max=settings.queries_at_once + 10)
     except AddressError as error:
         raise ConfigError([f"search.cache or search.token_file: {error}"]) from None
 
@@ -128,8 +138,12 @@ def build(config: Config, environment: Environment) -> RoleService:
     )
     workers = settings.workers or min(WORKERS_MAX, os.cpu_count() or 1)
     pool = ExtractionPool(reactor, spawn_by(reactor, limits, module="lcc.search.worker"), limits, workers, "search")
-    client = cache_client(config, environment)
-    index = SearchIndex(folder / INDEX, settings.memory_bytes, environment.in_thread, settings.queries_at_once)
+    token = token_of(config, disk)
+    client = cache_client(config, token, reactor)
+    read_as = "" if token is None else sha256(token.encode()).hexdigest()[:_NAME_DIGITS]
+    index = SearchIndex(
+        folder / INDEX, settings.memory_bytes, environment.in_thread, settings.queries_at_once, read_as
+    )
     engine = SearchServer(
         settings,
         index,
@@ -152,7 +166,7 @@ def build(config: Config, environment: Environment) -> RoleService:
     site = build_site(engine, readers, client, environment.token, secure, reactor)
     for service in (
         HomeService(config.home, disk),
-        environment.lock(config.home / "search.lock"),
+        environment.lock(folder / LOCK),
         *([DatabaseService(database)] if database is not None else []),
         _Searching(engine, pool, client),
         PortService(reactor, endpoint(config, "search.listen"), site, "search.listen"),

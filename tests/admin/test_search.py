@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
-from lcc.admin.search.comparison import compare_index, index_folder
+from lcc.admin.search.comparison import beside_index, compare_index, index_folder
+from lcc.commands.errors import Failed
 from lcc.config import load_config
 from lcc.domain.keys import url_key
 from lcc.search.index import IndexState, TextIndex
@@ -23,6 +26,24 @@ from tests.support.admin import Lcc
 def test_rebuild(lcc: Lcc) -> None:
     assert "no search server uses it" in lcc.admin("search", "rebuild").stdout
     assert (lcc.folder / "home" / "search" / "rebuild").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("exists", [False, True])
+def test_what_root_orders_belongs_to_the_user_of_the_search(lcc: Lcc, exists: bool) -> None:
+    home = lcc.folder / "home"
+    os.chown(home, 1234, 2345)
+    folder = home / "search"
+    if exists:
+        folder.mkdir()
+        os.chown(folder, 1234, 2346)
+    try:
+        lcc.admin("search", "rebuild")
+        assert [(each.stat().st_uid, each.stat().st_gid) for each in (folder, folder / "rebuild")] == [
+            (1234, 2346 if exists else 2345)
+        ] * 2
+    finally:
+        os.chown(home, 0, 0)
 
 
 def indexed(key: str, change: int) -> IndexedPage:
@@ -84,6 +105,37 @@ def remove(txn: Txn, key: bytes) -> None:
     txn.execute("UPDATE counters SET value = ? WHERE name = 'change'", [number])
 
 
+def test_pages_that_its_token_is_not_for(lcc: Lcc, folder: Path) -> None:
+    text = lcc.config_path.read_text()
+    lcc.config_path.write_text(text.replace("[search]\n", '[search]\ntoken_file = "token"\n'))
+    file = lcc.folder / "home" / "token"
+    own, others = ({row.pid for row in rows(lcc)}, {4711})
+    for pids, wrong in ((own, set()), (others, {"surplus"})):
+        (added,) = lcc.rows("user", "add", "search", *(word for pid in pids for word in ("--provider", str(pid))))
+        file.write_text(f"{added['token']}\n")
+        assert {kind for kind, _ in faults(lcc)} == wrong
+    file.write_text("1-nothing\n")
+    with pytest.raises(Failed, match="token_file: this token is not known"):
+        faults(lcc)
+
+
+def test_an_index_that_the_system_refuses(lcc: Lcc, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: Path) -> str:
+        raise PermissionError(13, "Permission denied", "meta.json")
+
+    monkeypatch.setattr("lcc.search.checksums.damage", refused)
+    with pytest.raises(Failed, match=r"cannot read the index of the search: .*Permission denied"):
+        faults(lcc)
+
+
+def test_what_is_left_of_former_indexes(lcc: Lcc, folder: Path) -> None:
+    for name in ("index.old", "index.damaged"):
+        shutil.copytree(folder, folder.with_name(name))
+    old, kept = beside_index(load_config(lcc.config_path))
+    assert old.kind == kept.kind == "stray" and "MiB of a former index" in old.text
+    assert "when it starts" in old.text and "index.damaged: " in kept.text
+
+
 def test_an_index_that_is_being_built_lacks_nothing(lcc: Lcc, folder: Path) -> None:
     index = TextIndex(folder, 16 << 20)
     index.add([RemovedPage(row.key.hex()) for row in rows(lcc)])
@@ -98,7 +150,9 @@ def test_fsck_finds_and_repairs(lcc: Lcc, folder: Path) -> None:
     for name, text in (("counter", "100\n"), ("synced", "1 running x 0\n"), ("mark", "1 x\n")):
         (content / name).write_text(text)
     change(folder, RemovedPage(rows(lcc)[0].key.hex()))
-    assert "lcc-admin search rebuild" in lcc.admin("fsck", "--quick", code=1).stdout
+    shutil.copytree(folder, folder.with_name("index.old"))
+    said = lcc.admin("fsck", "--quick", code=1).stdout
+    assert "lcc-admin search rebuild" in said and "MiB of a former index; lcc-search removes it" in said
     for file in folder.glob("*.store"):
         # A new file: the old one is mapped by an index of this process.
         data = file.read_bytes()

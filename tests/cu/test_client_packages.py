@@ -10,7 +10,7 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from lcc.client import packages
-from lcc.client.blocking import CacheError, CutOff, StartAgain
+from lcc.client.blocking import CacheError, CutOff, Refused, StartAgain, TokenRefused
 from lcc.client.cache import CacheClient
 from lcc.client.packages import PageStream, TarPages, cached_url
 from lcc.insight.records import user_record
@@ -65,6 +65,12 @@ async def test_pages_have_all_that_users_see(users: CacheClient, cache: Cache, h
     assert (await all_of(again), again.token) == ([], stream.token)
     with pytest.raises(StartAgain):
         await users.packages("0000000000000000.1.0.0")
+    for other in ("no token", f"{stream.token.rpartition('.')[0]}.1234"):
+        with pytest.raises(TokenRefused):
+            await users.packages(other)
+    with pytest.raises(Refused) as refused:
+        await users.packages(stream.token, nonsense=1)
+    assert not isinstance(refused.value, TokenRefused)
 
 
 @pytest_twisted.ensureDeferred

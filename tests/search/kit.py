@@ -48,6 +48,7 @@ class SearchWorld:
     """A search server and an LCC; time goes by with ``advance``.
 
     :ivar wants_rebuild: an operator has asked for a new index.
+    :ivar read_as: names the token of what is started next.
     """
 
     def __init__(self, folder: Path, **settings: Any) -> None:
@@ -57,6 +58,7 @@ class SearchWorld:
         self.clock.advance(1000.0)
         self.lcc = Lcc({}, self.clock)
         self.wants_rebuild = False
+        self.read_as = ""
         self.in_thread: Callable[..., Deferred[Any]] = in_thread_now
         self.pools: list[ExtractionPool] = []
         self.engine = self.start()
@@ -72,6 +74,7 @@ class SearchWorld:
             settings.memory_bytes,
             lambda *args: self.in_thread(*args),
             settings.queries_at_once,
+            self.read_as,
         )
         limits = ExtractionLimits(page_chars=settings.text_chars)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import shutil
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -130,6 +131,85 @@ def test_the_changes_are_no_longer_known(world: SearchWorld) -> None:
     assert world.urls("words") == [URL + "a"] and world.engine.index.state.generation == 2
 
 
+@pytest.mark.parametrize(("before", "after"), [({1, 2}, {1}), ({1}, {1, 2}), (None, {1})])
+def test_its_token_may_read_other_providers_than_before(
+    world: SearchWorld, before: set[int] | None, after: set[int]
+) -> None:
+    world.lcc.readable = before
+    put(world, "a", "<p>words", pid=1)
+    put(world, "b", "<p>words", pid=2)
+    world.advance()
+    rebuilds = world.engine.counters.rebuilds
+    world.lcc.readable = after
+    put(world, "c", "<p>words", pid=1)
+    world.advance(10)
+    assert world.urls("words") == [URL + "a", *([URL + "b"] if 2 in after else []), URL + "c"]
+    assert world.engine.counters.rebuilds == rebuilds + 1 and faults(world) == {}
+    assert world.engine.index.state.complete and world.engine.index.state.why == ""
+
+
+def test_pages_that_may_not_be_read_any_longer_are_withdrawn_at_once(
+    world: SearchWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(world, "a", "<p>words", pid=2)
+    world.advance()
+    key = world.search("words").hits[0].key
+
+    def broken(_: Path) -> None:
+        raise OSError(30, "Read-only file system")
+
+    world.lcc.readable = {1}
+    world.lcc._wake()
+    with monkeypatch.context() as patched:
+        patched.setattr("lcc.roles.search.index.remove_index", broken)
+        world.advance(2)
+        with pytest.raises(NotOpen, match="not shown: the pages that it may read are others"):
+            world.search("words")
+        text: list[Any] = []
+        world.engine.index.text(key, 1).addErrback(text.append)
+        assert text[0].check(NotOpen)
+        assert "others than before" in faults(world)["index"] and "Read-only" in faults(world)["reading"]
+    world.engine.pause()  # what comes now is not read
+    world.engine.resume()
+    world.advance(10)
+    assert world.urls("words") == [] and faults(world) == {} and world.engine.index.documents == 0
+
+
+def test_another_token_shows_nothing_before_the_cache_has_said_whose_pages_it_is_for(world: SearchWorld) -> None:
+    put(world, "a", "<p>words")
+    world.advance()
+    world.kill()
+    world.read_as = "another"
+    world.lcc.silent = True
+    world.start()
+    world.advance()
+    with pytest.raises(NotOpen, match="same pages as the one before"):
+        world.search("words")
+    assert "index" in faults(world)
+    world.lcc.silent = False
+    world.advance(10)
+    assert world.urls("words") == [URL + "a"] and faults(world) == {} and world.engine.counters.rebuilds == 0
+    put(world, "b", "<p>words")
+    world.advance()
+    world.kill()
+    # With the same one it shows what it has.
+    world.lcc.silent = True
+    world.start()
+    world.advance()
+    assert world.urls("words") == [URL + "a", URL + "b"]
+
+
+def test_while_it_is_built_anew_its_condition_says_why(world: SearchWorld) -> None:
+    world.lcc.readable = {1, 2}
+    put(world, "a", "<p>words")
+    world.advance()
+    world.lcc.readable = {1}
+    world.lcc._wake()
+    world.clock.pump([0] * 3)
+    index_note = next(each.note for each in SearchMetrics(world.engine).conditions() if each.name == "index")
+    assert "being built, because the pages that it may read" in index_note
+
+
 def test_content_that_cannot_be_had_is_asked_for_again(world: SearchWorld) -> None:
     put(world, "a", "<p>old words")
     world.advance()
@@ -226,7 +306,9 @@ def test_a_damaged_index_is_built_anew(world: SearchWorld, logged_errors: Logged
     world.start()
     world.advance()
     assert world.urls("words") == [URL + "a"] and world.engine.counters.rebuilds == 1
-    assert "Building the index anew" in str(logged_errors.flush("Building the index anew"))
+    (said,) = logged_errors.flush("Building the index anew")
+    kept = world.folder / "index.damaged"
+    assert f"kept as {kept} (" in said and "MiB)" in said and (kept / "meta.json").exists()
 
 
 def test_damage_that_only_its_checksum_shows(world: SearchWorld, logged_errors: LoggedErrors) -> None:
@@ -239,6 +321,61 @@ def test_damage_that_only_its_checksum_shows(world: SearchWorld, logged_errors: 
     world.advance()
     assert world.urls("words") == [URL + "a"] and world.engine.counters.rebuilds == 1
     assert faults(world) == {} and logged_errors.flush("is damaged")
+    assert damage(world.folder / "index.damaged") and not (world.folder / "index.old").exists()
+
+
+def test_one_damaged_index_is_kept_if_there_is_room(
+    world: SearchWorld, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    kept = world.folder / "index.damaged"
+
+    def damaged_again() -> None:
+        world.kill()
+        (world.folder / "index" / "meta.json").write_text("{")
+        world.start()
+        world.advance()
+
+    put(world, "a", "<p>words")
+    world.advance()
+    damaged_again()
+    (kept / "first").touch()
+    damaged_again()
+    assert kept.is_dir() and not (kept / "first").exists()
+    no_room = shutil.disk_usage(world.folder)._replace(free=0)
+    monkeypatch.setattr("lcc.search.folders.shutil.disk_usage", lambda _: no_room)
+    damaged_again()
+    assert not kept.exists() and world.urls("words") == [URL + "a"]
+    assert len(logged_errors.flush("Building the index anew")) == 3
+
+
+def test_an_index_of_another_version_is_not_kept(
+    world: SearchWorld, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    put(world, "a", "<p>words")
+    world.advance()
+    world.kill()
+    monkeypatch.setattr("lcc.search.index.FORMAT", 1_000_000)
+    world.start()
+    world.advance()
+    assert world.urls("words") == [URL + "a"] and not (world.folder / "index.damaged").exists()
+    assert logged_errors.flush("it is of another version")
+
+
+def test_what_a_killed_rebuild_leaves_is_removed(world: SearchWorld) -> None:
+    put(world, "a", "<p>words")
+    world.advance()
+    world.kill()
+    old = world.folder / "index.old"
+    shutil.copytree(world.folder / "index", old)
+    world.start()
+    world.advance()
+    assert not old.exists() and world.urls("words") == [URL + "a"]
+    # It was killed before the new one was there.
+    world.kill()
+    (world.folder / "index").rename(old)
+    world.start()
+    world.advance()
+    assert not old.exists() and world.urls("words") == [URL + "a"]
 
 
 def test_damage_that_a_search_meets(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from twisted.internet import reactor
 
 from lcc.config import parse_config
-from lcc.errors import ConfigError
+from lcc.errors import Busy, ConfigError
 from lcc.search.interfaces import REBUILD
 from lcc.services import all_roles, search
 from lcc.services.environment import real_environment
+from lcc.transport.links import LockService
 
 LISTEN = 'listen = "tcp:0:interface=127.0.0.1"'
 
@@ -52,3 +54,22 @@ def test_an_operator_wants_a_new_index(tmp_path: Path) -> None:
     assert not search.wants_rebuild(tmp_path / "none", disk) and not search.wants_rebuild(tmp_path, disk)
     (tmp_path / REBUILD).touch()
     assert search.wants_rebuild(tmp_path, disk)
+
+
+def test_one_process_writes_an_index_also_if_its_homes_differ(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    locks = []
+    for home in ("one", "two"):
+        text = f'home = "{home}"\n[search]\nfolder = "{folder}"\nopen = true\n{LISTEN}'
+        role = search.build(parse_config(text, tmp_path), real_environment(reactor))
+        (lock,) = (each for each in role if isinstance(each, LockService))
+        locks.append(lock)
+    first, second = locks
+    first.startService()
+    try:
+        with pytest.raises(Busy, match=rf"{folder}/lock is locked: .*\(process {os.getpid()}\)"):
+            second.startService()
+    finally:
+        first.stopService()
+    second.startService()
+    second.stopService()

@@ -31,7 +31,7 @@ from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.processes.botm_status import BotmStatus, NotAsked, ask_botm
 from lcc.admin.queue.repair import warn_if_not_running
-from lcc.admin.search.comparison import INDEX_FAULTS, compare_index, index_folder
+from lcc.admin.search.comparison import INDEX_FAULTS, beside_index, compare_index, index_folder
 from lcc.admin.search.index import order_rebuild
 from lcc.commands.errors import Failed
 from lcc.commands.progress import is_watched, progress
@@ -72,7 +72,7 @@ class Finding:
         ``leftover`` (of an attempt), ``beyond`` (its id was never given out: the folder's counter has gone back),
         ``undecided`` (the BOT-M could not be asked), ``stray`` (does not belong in the folder); those of
         :data:`lcc.admin.search.comparison.INDEX_FAULTS`.
-    :ivar path: relative to the content folder; of the index the key, or what is wrong.
+    :ivar path: relative to the content folder; of the index the key, or what is wrong or left of it.
     """
 
     kind: str
@@ -292,8 +292,9 @@ def _watched(check: Check) -> Iterator[Finding]:
 def _of_index(config: Config, database: BlockingDatabase) -> Iterator[Finding]:
     """What the index of the search server has otherwise than the cache."""
     folder = index_folder(config)
-    if folder is not None:
-        for fault in compare_index(config, folder, database):
+    differing = compare_index(config, folder, database) if folder is not None else ()
+    if config.search.listen:
+        for fault in chain(beside_index(config), differing):
             yield Finding(fault.kind, fault.text or fault.key, None, fault.pid, fault.curl)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from lcc.admin.context import Admin, pass_admin
@@ -17,8 +19,15 @@ def order_rebuild(config: Config) -> None:
     """
     folder = config.under_home(config.search.folder)
     try:
+        path = folder / REBUILD
+        made = [each for each in (path, *path.parents) if not each.exists()]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (folder / REBUILD).touch(mode=0o600)
+        path.touch(mode=0o600)
+        if os.geteuid() == 0 and made:
+            # What root makes, lcc-search could not write.
+            owner = made[-1].parent.stat()
+            for each in made:
+                os.chown(each, owner.st_uid, owner.st_gid)
     except OSError as error:
         raise Failed(
             f"cannot write {folder}: {error.strerror}", "run this as the user of lcc-search, on its machine"

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from lcc.admin.search.comparison import index_folder, searched_providers
 from lcc.config import Config
 from lcc.model.states import CACHED
+from lcc.roles.access import AccessDenied
 from lcc.roles.cu.tokens import TokenError, parse_token
 from lcc.storage.database.database import BlockingDatabase
 
@@ -53,8 +54,8 @@ def _searched(rows: list[tuple[int, Any]], config: Config, database: BlockingDat
     from lcc.search.index import TextIndex
     from lcc.search.interfaces import IndexDamaged
 
-    providers = searched_providers(config, database)
     try:
+        providers = searched_providers(config, database)
         index = TextIndex(folder)
         upto = parse_token(index.state.token).number if index.state.token else 0
         return [
@@ -65,6 +66,8 @@ def _searched(rows: list[tuple[int, Any]], config: Config, database: BlockingDat
         ]
     except OSError as error:
         return [Searched(found=False, reason=f"the index cannot be read: {error}")] * len(rows)
+    except AccessDenied as error:
+        return [Searched(found=False, reason=f"[search] token_file: {error}")] * len(rows)
     except (IndexDamaged, TokenError) as error:
         return [Searched(found=False, reason=f"{error} (lcc-admin search rebuild)")] * len(rows)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lcc.domain.wording import Lines, duration, number
 from lcc.roles.pausing import PausingCommands
 from lcc.roles.search.engine import SearchServer
+from lcc.search.folders import mebibytes
 
 
 class SearchCommands(PausingCommands[SearchServer]):
@@ -25,7 +26,7 @@ class SearchCommands(PausingCommands[SearchServer]):
             ("trouble", engine.trouble or "none"),
             (
                 "index",
-                f"{number(found.pages, 'page')}, {index.size_bytes / (1 << 20):,.1f} MiB"
+                f"{number(found.pages, 'page')}, {mebibytes(index.size_bytes)}"
                 f"{'' if index.state.complete else '; being built'}",
             ),
             ("without text", f"{found.unread:,} unread, {found.hidden:,} hidden, {found.missing:,} missing"),

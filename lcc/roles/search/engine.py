@@ -13,7 +13,8 @@ committed last.
 * ``lcc-cu`` is unreachable: searches go on; the follower waits, and begins where it was.
 * A page that ends its worker, or hangs it: it is in the index without its text, and the log names it.
 * The disk is full: what was not committed is given up, and tried again; searches, and the cache, go on.
-* The index is damaged, or of another version: it is thrown away with a word, and built anew.
+* The index is damaged, or of another version: it is set aside with a word, and built anew.
+* The token of ``token_file`` may read others' pages than before: all are withdrawn at once, and read once more.
 * The changes since the token are not known any longer: all pages are read once more; what does not come is removed.
 """
 
@@ -173,19 +174,19 @@ class SearchServer:
             await self.index.verify()
         if self.index.damaged:
             _log.error("Building the index anew, because {why}", why=self.index.damaged)
-            await self._rebuild()
+            await self._rebuild(self.index.damaged)
         if await self._asked_to_rebuild():
             _log.info("Building the index anew, as an operator wants")
-            await self._rebuild()
+            await self._rebuild("an operator wants it")
             await self._rebuilt()
 
-    async def _rebuild(self) -> None:
+    async def _rebuild(self, why: str) -> None:
         self.counters.rebuilds += 1
         loop = self._loops[FOLLOW]
         loop.stop()
         self.follower.begin_anew()
         try:
-            await self.index.rebuild()
+            await self.index.rebuild(why)
         finally:
             loop.start()
             loop.wake()

@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from lcc.client.blocking import StartAgain
+from lcc.client.blocking import StartAgain, TokenRefused
 from lcc.client.cache import CacheClient
 from lcc.client.packages import PageStream, batches
 from lcc.config import SearchConfig
@@ -113,16 +113,27 @@ class Follower:
             limit = self._settings.pages_at_once
             stream = await self._client.packages(token, wait=wait, limit=limit, **self._content)
         except StartAgain as error:
+            self._index.confirm()  # it is for the same pages: that is said first
             _log.warn(
                 "The changes since the saved token are no longer known; reading all pages again: {error}", error=error
             )
             await self._index.begin_again()
             self.begin_anew()
             return
+        except TokenRefused as error:
+            if token == BEGINNING:
+                raise
+            why = f"the pages that it may read are others than before: {error}"
+            _log.warn("Building the index anew, because {why}", why=why)
+            self._counters.rebuilds += 1
+            await self._index.withdraw(why)
+            self.begin_anew()
+            return
         finally:
             if self.is_caught_up:
                 self._state_time = self._read_time = self._now()
             self.is_caught_up = False
+        self._index.confirm()
         count = await self._read(stream)
         after = stream.token or token
         self._token = after

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 from twisted.internet.defer import Deferred, DeferredLock, DeferredSemaphore
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from lcc.search.checksums import damage
-from lcc.search.index import Counts, IndexState, TextIndex, remove_index
-from lcc.search.interfaces import IndexDamaged, ISearchIndex
+from lcc.search.folders import keep_index, remove_index
+from lcc.search.index import Counts, IndexState, TextIndex
+from lcc.search.interfaces import DAMAGED, OLD, IndexDamaged, ISearchIndex, OtherVersion
 from lcc.search.values import IndexChange, Query, Results, Scopes
 
 _log = Logger()
@@ -30,15 +30,24 @@ class SearchIndex:
 
     :param folder: of the index; what is in it is thrown away if it is damaged.
     :param in_thread: calls a function in a thread.
+    :param read_as: as of :class:`lcc.search.index.IndexState`.  An index of another one is not shown before
+        :meth:`confirm`.
     :ivar damaged: why it was found to be damaged; empty: it was not.  :meth:`rebuild` it then.
+    :ivar withheld: why nothing of it may be shown; empty: it may.
     """
 
     def __init__(
-        self, folder: Path, memory_bytes: int, in_thread: Callable[..., Deferred[Any]], searches_at_once: int
+        self,
+        folder: Path,
+        memory_bytes: int,
+        in_thread: Callable[..., Deferred[Any]],
+        searches_at_once: int,
+        read_as: str = "",
     ) -> None:
         self.folder = folder
-        self.damaged = ""
+        self.damaged = self.withheld = ""
         self._memory_bytes = memory_bytes
+        self._read_as = read_as
         self._in_thread = in_thread
         self._index: TextIndex | None = None
         self._writing = DeferredLock()
@@ -94,6 +103,8 @@ class SearchIndex:
     def _asked(self, what: str, *args: Any) -> Deferred[Any]:
         if self._index is None:
             raise NotOpen("the index is not open yet")
+        if self.withheld:
+            raise NotOpen(f"it is not shown: {self.withheld}")
         return self._in_thread(getattr(self._index, what), *args).addErrback(self._note_damage)
 
     def text(self, key: str, change: int) -> Deferred[str]:
@@ -130,15 +141,23 @@ class SearchIndex:
         """
 
         def opened() -> str:
+            # Of one that was killed while it began anew.
+            remove_index(self._beside(OLD))
             try:
                 self._index = TextIndex(self.folder, self._memory_bytes)
             except IndexDamaged as error:
-                remove_index(self.folder)
-                self._index = TextIndex(self.folder, self._memory_bytes)
-                return str(error)
+                why = self._put_aside(str(error), not isinstance(error, OtherVersion))
+                self._index = self._made(why)
+                return why
+            if self._index.state.token and self._index.state.read_as != self._read_as:
+                self.withheld = "the cache has not yet said whether its token is for the same pages as the one before"
             return ""
 
         return self._in_turn(opened)
+
+    def confirm(self) -> None:
+        """All pages in it may be shown."""
+        self.withheld = ""
 
     def apply(self, changes: Sequence[IndexChange], token: str, complete: bool = False) -> Deferred[None]:
         """As :class:`lcc.search.interfaces.ISearchIndex`; without a token they take effect with the next one."""
@@ -147,7 +166,7 @@ class SearchIndex:
             index = self._opened
             index.add(changes)
             if token:
-                index.commit(attrs.evolve(index.state, token=token, complete=index.state.complete or complete))
+                index.commit(index.state.advanced(token, complete, self._read_as))
 
         return self._in_turn(applied)
 
@@ -156,35 +175,77 @@ class SearchIndex:
 
         def begun() -> None:
             index = self._opened
-            index.commit(IndexState("", index.state.generation + 1, False))
+            index.commit(IndexState("", index.state.generation + 1, read_as=self._read_as))
 
         return self._in_turn(begun)
 
-    def rebuild(self) -> Deferred[None]:
-        """Throw it away, and begin an empty one.
+    def rebuild(self, why: str) -> Deferred[None]:
+        """Throw it away, and begin an empty one; if it is damaged, it is kept beside that.
 
+        :param why: for people.
         :raises OSError: (as the Deferred's failure) it cannot be: it stays as it is.
         """
 
         def rebuilt() -> None:
-            # Set aside first: if anything fails, the one that is open is searched on.
-            aside = self.folder.with_name(f"{self.folder.name}.old")
-            remove_index(aside)
+            # Renamed first: if anything fails, the one that is open is searched on.
+            old = self._beside(OLD)
+            remove_index(old)
             if self._index is not None:
                 self._index.close()
             if self.folder.exists():
-                self.folder.rename(aside)
+                self.folder.rename(old)
             try:
-                self._index = TextIndex(self.folder, self._memory_bytes)
+                self._index = self._made(why)
             except BaseException:
                 remove_index(self.folder)
-                if aside.exists():
-                    aside.rename(self.folder)
+                if old.exists():
+                    old.rename(self.folder)
                 raise
-            self.damaged = ""
-            remove_index(aside)
+            damaged, self.damaged, self.withheld = self.damaged, "", ""
+            if damaged and old.exists():
+                _log.info("{kept}", kept=keep_index(old, self._beside(DAMAGED)))
+            remove_index(old)
 
         return self._in_turn(rebuilt)
+
+    def withdraw(self, why: str) -> Deferred[None]:
+        """Pages in it must not be shown any longer: from now on nothing of it is, and an empty one is begun.
+
+        :raises OSError: (as the Deferred's failure) it cannot be: nothing is found until it could.
+        """
+        self.withheld = why
+
+        def removed() -> None:
+            # What is kept to be looked at has such pages, too.
+            remove_index(self._beside(DAMAGED))
+
+        return self.rebuild(why).addCallback(lambda _: self._in_turn(removed))
+
+    def _made(self, why: str) -> TextIndex:
+        """An empty one.
+
+        :raises OSError: it cannot be written.
+        """
+        made = TextIndex(self.folder, self._memory_bytes)
+        try:
+            made.commit(IndexState(why=why, read_as=self._read_as))
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def _put_aside(self, why: str, damaged: bool) -> str:
+        """Take the folder away; gives what is said of that.
+
+        :param damaged: it is kept, if there is room.
+        """
+        if damaged:
+            return f"{why}; {keep_index(self.folder, self._beside(DAMAGED))}"
+        remove_index(self.folder)
+        return why
+
+    def _beside(self, name: str) -> Path:
+        return self.folder.with_name(name)
 
     def close(self) -> Deferred[None]:
         """Let others write it."""

@@ -11,6 +11,7 @@ from lcc.domain.wording import duration, number
 from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge, histogram, not_paused
 from lcc.roles.search.engine import FOLLOW, WATCH, SearchServer
+from lcc.search.folders import mebibytes
 
 DOCUMENTS = gauge("lcc_search_documents", "Pages that can be found")
 UNREAD_NOW = gauge("lcc_search_documents_unread", "Of these, pages whose text could not be read")
@@ -77,7 +78,7 @@ class SearchMetrics:
         )
         yield Condition(
             "index",
-            engine.index.damaged or engine.troubles.get(WATCH, ""),
+            engine.index.withheld or engine.index.damaged or engine.troubles.get(WATCH, ""),
             "wait: it is built anew by itself (lcc-admin search rebuild has it begun once more)",
             note=self._index_note(),
         )
@@ -87,5 +88,5 @@ class SearchMetrics:
         index, lag = self._engine.index, self._engine.follower.lag_seconds
         state = "up to date" if lag < BEHIND_SECONDS else f"{duration(lag)} behind"
         if not index.state.complete:
-            state = "being built"
-        return f"{number(index.documents, 'page')}, {index.size_bytes / (1 << 20):,.1f} MiB, {state}"
+            state = f"being built, because {index.state.why}" if index.state.why else "being built"
+        return f"{number(index.documents, 'page')}, {mebibytes(index.size_bytes)}, {state}"

@@ -14,7 +14,7 @@ import attrs
 from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
 from twisted.internet.task import Clock
 
-from lcc.client.blocking import CacheError, StartAgain
+from lcc.client.blocking import CacheError, StartAgain, TokenRefused
 from lcc.config import SpiderConfig
 from lcc.domain.keys import url_key
 from lcc.domain.spider.keys import host_of_root
@@ -87,6 +87,7 @@ class Lcc:
     :ivar set_numbers: of the sets of the spider that was started last: its epoch is a new one.
     :ivar silent: ``lcc-cu`` cannot be asked; ``unknown_robots``: no robots.txt was read yet.
     :ivar unreadable: URLs whose content cannot be read now.
+    :ivar readable: providers whose pages its token may read; None: all.
     """
 
     def __init__(self, sites: Mapping[str, bytes], clock: Clock) -> None:
@@ -99,6 +100,7 @@ class Lcc:
         self.mimetypes: dict[str, str] = {}
         self.silent = self.unknown_robots = False
         self.unreadable: set[str] = set()
+        self.readable: set[int] | None = None
         self.told: list[SourcedSet] = []
         self.set_numbers: set[int] = set()
         self.asked: list[AskedUrl] = []
@@ -209,11 +211,16 @@ class Lcc:
         self._answer()
         if since is None:
             rows = [self._rows[key] for text in fields["key"] if (key := bytes.fromhex(text)) in self._rows]
-            return _Stream([self._given(row) for row in rows if row.page.row.state == "cached"], None)
+            given = [self._given(row) for row in rows if row.page.row.state == "cached" and self._reads(row)]
+            return _Stream(given, None)
         if since == "now":
             return _Stream([], f"{self.timeline}.{self._change}")
-        timeline, _, number = since.rpartition(".")
+        place, _, number = since.rpartition(".")
+        timeline, _, selection = place.partition("/")
         after = int(number)
+        own = "" if self.readable is None else ",".join(map(str, sorted(self.readable)))
+        if since != "0" and selection != own:
+            raise TokenRefused(400, "since: this token is for another selection")
         if wait and after == self._change:
             changed: Deferred[None] = Deferred(lambda _: None)
             self._waiting.append(changed)
@@ -230,9 +237,14 @@ class Lcc:
             for row in rows
             if bucket_of(host_of_root(site_of(row.page.row.curl))) in buckets
             and fields.get("provider", row.page.row.pid) == row.page.row.pid
+            and self._reads(row)
         ]
         upto = chosen[limit - 1].change if len(chosen) > limit else self._change
-        return _Stream([self._given(row) for row in chosen[:limit]], f"{self.timeline}.{upto}")
+        timeline = f"{self.timeline}/{own}" if own else self.timeline
+        return _Stream([self._given(row) for row in chosen[:limit]], f"{timeline}.{upto}")
+
+    def _reads(self, row: _Row) -> bool:
+        return self.readable is None or row.page.row.pid in self.readable
 
     def _given(self, row: _Row) -> Page:
         page = row.page
