@@ -415,6 +415,7 @@ def _clock_step(system: System, promises: Promises, fault: Fault) -> None:
 
 def _restore(system: System, promises: Promises, fault: Fault) -> None:
     """The database is put back from a backup, while the queue manager is down."""
+    promises.backups += 1
     system.timeline.call_later(fault.seconds, None, _put_back, system, promises)
     system.database.backup()
 
@@ -431,6 +432,8 @@ def _put_back(system: System, promises: Promises) -> None:
         for site in system.watched:
             site.begin_epoch()
             system.start_later("notifier", 0.5)
+    else:
+        promises.backups -= 1
     system.start_later("qm", 0.5)
 
 

@@ -30,6 +30,8 @@ from .tasks import SCHEDULER
 BUFFERED_BYTES_MAX = 2_000_000
 LEASE_SECONDS = 45.0
 """An order's lease, and some more."""
+_LOOKS_SECONDS = 20.0
+"""After a database was put back an operator looks for missing files once more, when all roles run again."""
 _ROUNDED_SECONDS = 0.001
 """Messages tell times in milliseconds."""
 _LOOK_EVERY_EVENTS = 200
@@ -54,6 +56,8 @@ class Promises:
         self._timeline = system.timeline
         self.violations: list[str] = []
         self.commits = 0
+        self.backups = 0
+        """That are to be put back, or were moments before."""
         self.power_cut: set[str] = set()
         self.sets_may_be_lost = False
         """Something of this run loses sets that were accepted: they are told again."""
@@ -97,6 +101,7 @@ class Promises:
 
     def put_back(self) -> None:
         """The database was put back from a backup."""
+        self._timeline.call_later(_LOOKS_SECONDS, None, self._look_again)
         self._last_change = self.rows("SELECT value FROM counters WHERE name = 'change'")[0][0]
         self._changed.clear()
         if self._crawl is not None:
@@ -105,6 +110,11 @@ class Promises:
         # What was noted of machines with orders is lost with it.
         self._overlaps_until = self._timeline.now + LEASE_SECONDS
         self._check_files()
+
+    def _look_again(self) -> None:
+        """What was on its way to be removed when the database was put back was removed after it."""
+        self._check_files()
+        self.backups -= 1
 
     def _check_files(self) -> None:
         """As whoever puts a database back is told to run ``lcc-admin fsck --quick --repair``: rows that are back may
@@ -315,6 +325,8 @@ class Promises:
     def undone(self) -> list[str]:
         """What is left to be done."""
         system = self._system
+        if self.backups:
+            return ["a backup is being put back"]
         left = [] if self._tasks is None else self._tasks.undone()
         left += [] if self._crawl is None else self._crawl.undone()
         for site in system.sites:

@@ -16,6 +16,8 @@ from .system import System
 
 TROUBLE_SECONDS = 60.0
 DRAIN_SECONDS = 600.0
+CRAWL_DRAIN_SECONDS = 1200.0
+"""One site's robots.txt may be asked for again after some minutes, lead to another site, and that one have hours."""
 PLAIN = "p"
 """At the end of a seed: sites tell of pages in fast-path elements, and the UNS treats all sets as long ones."""
 TASKS = "t"
@@ -106,12 +108,13 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
         promises.clock_was_set()
     for site in system.all_sites:
         site.changing = False
-    end = timeline.now + DRAIN_SECONDS
+    drain_seconds = DRAIN_SECONDS if system.crawl is None else CRAWL_DRAIN_SECONDS
+    end = timeline.now + drain_seconds
     while not promises.is_drained() and timeline.now < end and not promises.violations:
         timeline.run_until(timeline.now + 2.0)
     if not promises.violations:  # else nobody has waited for the end
         for text in promises.undone():
-            promises.broken("P2", f"after {DRAIN_SECONDS:g} seconds without troubles: {text}")
+            promises.broken("P2", f"after {drain_seconds:g} seconds without troubles: {text}")
         promises.check_the_end()
     for text in failures.texts[:3]:
         promises.broken("no surprises", text[-1500:])

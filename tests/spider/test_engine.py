@@ -576,6 +576,38 @@ def test_a_page_that_has_changed_since_it_was_asked_for_on_its_own_is_not_commit
     assert [row.change for row in world.read] == world.lcc.changes and len(world.kept.pages) == 2
 
 
+def test_a_version_that_cannot_be_had_is_not_waited_for_for_ever(worlds: Worlds) -> None:
+    """Its page is looked at again when it is due, as long as it was read before (65155r)."""
+    start = ROOTS[0]
+    world = worlds({start: b"<p>"}, told_wait=1.0)
+    world.start()
+    world.add("all", start, restrict_to=SCOPE, revisit_seconds=5, revisit_least_seconds=5, revisit_most_seconds=5)
+    world.advance(3)
+    world.lcc.unreadable.add(start)
+    world.lcc.put(world.lcc.providers[start], start, b"<p>gone")
+    world.advance(50)
+    assert world.status("all").counts["rechecks"] == 1 and world.lcc.fetched == [start] * 2
+    world.advance(120)
+    assert world.lcc.fetched == [start] * 3
+    world.lcc.unreadable.clear()
+    world.advance(10)
+    assert [row.change for row in world.read] == world.lcc.changes
+
+
+def test_what_a_restored_cache_has_as_deleted_is_told_again(worlds: Worlds) -> None:
+    """It was deleted before it was read, and is there (65169r)."""
+    start = ROOTS[0]
+    world = worlds({start: b"<a href=/1>1</a>", f"{start}1": b"<p>1"})
+    world.start()
+    world.add("all", start, restrict_to=SCOPE)
+    world.settle("all")
+    world.lcc.put_back([start, f"{start}1"])
+    world.lcc.delete(world.lcc.providers[start], f"{start}1")
+    world.settle("all", 120)
+    assert world.lcc.fetched == [start, f"{start}1", f"{start}1"]
+    assert world.status("all").counts["cached"] == 2
+
+
 class SlowStream:
     """A package with one page, which comes slowly."""
 

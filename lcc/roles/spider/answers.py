@@ -28,11 +28,10 @@ _log = Logger()
 _HOSTS_AT_ONCE = 100
 _PAGES_AT_ONCE = 1000
 _HOSTS_REMEMBERED = 10_000
-_ARRIVAL_WAITS = 100
-"""A set that has not arrived after so many waits was lost with the spool of a UNS: it is waited for no longer."""
+_WAITS_MAX = 100
+"""After so many waits, a set that has not arrived was lost with the spool of a UNS: it is waited for no longer.  Nor
+is content that cannot be had, where an earlier version was read: the page is looked at again when that is due."""
 _REFUSED = frozenset(map(code, ("address-forbidden", "redirect-outside", "scheme-unsupported")))
-_MISSING = {UNKNOWN: Verdict.LOST, DELETED: Verdict.GONE}
-"""What becomes of a page that was read, and is not in the cache."""
 _QUOTAS = frozenset(map(code, ("quota-files", "quota-space")))
 _REDIRECT_OUTSIDE = code("redirect-outside")
 _ELEMENT_CODES = range(1201, 1300)
@@ -125,8 +124,9 @@ class Answers:
 
     async def find_lost(self, crawls: Iterable[CrawlRules], buckets: Collection[int]) -> None:
         """The cache was put back from a backup: what it has not as it was read is told again, and so asked for until
-        it was read as it is (its page comes with the changes) or fetched.  Providers are asked for again: they may be
-        those of other hosts by now, or may not have private addresses any longer.
+        it was read as it is (its page comes with the changes) or fetched.  So it is where it was deleted: that may
+        have been before it was read.  Providers are asked for again: they may be those of other hosts by now, or may
+        not have private addresses any longer.
 
         :param buckets: of the hosts that are looked at.
         :raises CacheError: ``lcc-cu`` cannot be asked.
@@ -142,10 +142,9 @@ class Answers:
                 pids = await self._owners(rules, [(site_of(row.url), row.pid, row.url) for row in own])
                 states = await self._states([AskedUrl(pid, row.url) for pid, row in zip(pids, own, strict=True)])
                 lost = [
-                    UrlAnswer(crawl, row.key, _MISSING.get(state.state, Verdict.LOST))
+                    UrlAnswer(crawl, row.key, Verdict.LOST)
                     for row, state in zip(own, states, strict=True)
-                    if row.state is UrlState.CACHED
-                    and (state.state in _MISSING or (state.change, state.md5) != (row.change, row.md5))
+                    if row.state is UrlState.CACHED and (state.change, state.md5) != (row.change, row.md5)
                 ]
                 if lost:
                     await self._frontier.answer(lost, [], int(self._now()))
@@ -175,7 +174,7 @@ class Answers:
             ref = HostRef(host.crawl, host.root)
             before = now - int(self._told_wait_seconds)
             told += [(host, url) for url in await self._frontier.told_urls(ref, before, self._window)]
-        lost = now - _ARRIVAL_WAITS * self._told_wait_seconds
+        lost, revisited = now - _WAITS_MAX * self._told_wait_seconds, rules.crawl.settings.revisit_seconds
         pids = await self._owners(rules, [(host.root, host.pid, host.root + url.path) for host, url in told])
         asked = [
             AskedUrl(
@@ -201,7 +200,10 @@ class Answers:
         answers: list[UrlAnswer] = []
         unread: list[AnsweredUrl] = []
         for (host, url), state in zip(told, states, strict=True):
-            found = _verdict(state, known.get(url.key))
+            row = known.get(url.key)
+            found = _verdict(state, row)
+            if state.state == CACHED and found is None and url.told_time <= lost and row and row.change and revisited:
+                found = Verdict.UNCHANGED
             if found is not None:
                 respelled = _respelled(rules, host.root, url) if found is Verdict.GONE else None
                 answers.append(UrlAnswer(host.crawl, url.key, found, url.told_set, state.code, respelled))

@@ -25,7 +25,7 @@ from lcc.config import SpiderConfig
 from lcc.interfaces import IFrontier
 from lcc.model.crawls import BUCKETS, FrontierBatch, StoreWork
 from lcc.model.links import Page, PageLinks
-from lcc.model.states import AnsweredUrl
+from lcc.model.states import CACHED, AnsweredUrl
 from lcc.roles.spider.crawl_rules import CrawlRules
 from lcc.roles.spider.reading import Chosen, Reading
 from lcc.roles.spider.shares import Shares
@@ -230,7 +230,8 @@ class Follower:
         stream = await self._client.packages(
             BEGINNING, limit=self._settings.pages_at_once, **selected, **self._content
         )
-        await self._process(stream, list(self._crawls()))
+        # What of deletions is not true any longer is found out by asking.
+        await self._process(stream, list(self._crawls()), lambda page: page.row.state == CACHED)
         after = stream.token or BEGINNING
         await self._restored(buckets)
         await self._save_token(buckets, after)
