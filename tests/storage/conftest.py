@@ -1,4 +1,4 @@
-"""A queue store with one provider, on each backend."""
+"""A queue store with one provider, and the frontier of a spider, on each backend."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.databases import DirectDatabase
+from tests.support.frontier import Spider, frontier_database
 from tests.support.queue import Queue
 
 
@@ -27,3 +28,17 @@ def queue(database: DirectDatabase) -> Queue:
 def long_lived(database: DirectDatabase) -> Queue:
     """One for all examples of a test."""
     return Queue(database)
+
+
+@pytest.fixture
+def frontier(backend: Any) -> Iterator[DirectDatabase]:
+    direct = frontier_database(backend)
+    yield direct
+    direct.blocking.close()
+
+
+@pytest.fixture
+def spider(frontier: DirectDatabase) -> Iterator[Spider]:
+    one = Spider(frontier)
+    yield one
+    one.check()
