@@ -19,6 +19,7 @@ from lcc.model.crawls import (
     StoreTrouble,
     UrlState,
 )
+from lcc.model.shellwords import shell_word
 from lcc.model.states import UnreadRobots
 from lcc.storage.spider.rows import write_settings
 
@@ -195,6 +196,7 @@ def _due(url: KnownUrl) -> int | None:
     return None if url.state in (UrlState.WAITING, UrlState.TOLD) or url.rank >= NEVER else url.rank
 
 
+_ADDRESS_FORBIDDEN = code("address-forbidden")
 _REDIRECT_OUTSIDE = code("redirect-outside")
 _STATES: Mapping[UrlState, str] = {
     UrlState.WAITING: "it waits: it is not told yet",
@@ -246,15 +248,22 @@ def _holds(status: CrawlStatus, host: HostRow | None, unread: UnreadRobots | Non
     if host is not None and host.excluded:
         lines.append(f"{host.host} is excluded")
     if host is not None and host.parked_time > now:
-        why = f": {host.code} {entry_for(host.code).text}" if host.code else ""
-        failed = number(host.failures, "failure")
-        lines.append(f"{host.host} is parked until {utc(host.parked_time)}, after {failed}{why}")
+        lines.append(f"{host.host} is parked {parked_words(host)}")
     if unread is not None:
         lines.append(f"nothing of its host is told before its robots.txt is known: {unread_words(unread)}")
+        if unread.code == _ADDRESS_FORBIDDEN and not status.crawl.settings.allow_private:
+            lines.append(f"Next: if it may be: lcc-admin spider set {shell_word(status.crawl.name)} --allow-private")
     if not lines and host is not None:
         order = status.crawl.settings.order.value
         lines.append(f"{number(host.waiting, 'URL')} of {host.host} waiting, in order of {order}")
     return lines
+
+
+def parked_words(host: HostRow) -> str:
+    """Until when a host is left alone, and why."""
+    again = f" ({host.parkings:,} times in a row)" if host.parkings > 1 else ""
+    why = f": {host.code} {entry_for(host.code).text}" if host.code else ""
+    return f"until {utc(host.parked_time)}{again}{why}"
 
 
 def unread_words(unread: UnreadRobots) -> str:

@@ -12,6 +12,8 @@ import attrs
 BUCKETS = 64
 """Hosts are shared among spiders by these: :func:`bucket_of`."""
 
+URLS_MAX, HOSTS_MAX, DOMAIN_HOSTS_MAX = "urls-max", "hosts-max", "domain-hosts-max"
+"""Limits of a crawl, as counters of what they keep out."""
 CRAWL_NAME_CHARS_MAX = 64
 TRAP_KEY_BYTES_MAX = 16
 NEVER = 1 << 40
@@ -450,7 +452,7 @@ class CrawlStatus:
         ``hosts``, ``parked`` (hosts).  What was read: ``pages``, ``links`` (that passed the filters); ``caught_up``:
         how often all was read that the cache had of its provider.
     :ivar dropped: links, by the filter that has dropped them, and by limit: ``urls-max``, ``hosts-max``,
-        ``domain-hosts-max``.
+        ``domain-hosts-max``; ``redirects``: of too many in a row.
     """
 
     crawl: Crawl

@@ -15,7 +15,8 @@ from click.shell_completion import ShellComplete
 from lcc.admin.cli import main
 from lcc.admin.role_tables import RoleTables
 from lcc.config import load_config
-from lcc.model.crawls import FrontierBatch, StoreWork
+from lcc.errors import code, entry_for
+from lcc.model.crawls import FrontierBatch, HostRef, StoreWork
 from lcc.storage.database.migrations import SPIDER, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.providers.providers import list_providers
@@ -148,7 +149,46 @@ def test_why(lcc: Lcc, monkeypatch: Any) -> None:
         assert "no page that was read links to it" in lcc.admin("spider", "why", SITE + "new").stdout
         lcc.admin("spider", "exclude", "docs", "www.example.org")
         assert "hosts: www.example.org is excluded" in lcc.admin("spider", "why", SITE + "new").stdout
-        assert "www.example.org is excluded" in lcc.admin("spider", "why", SITE + "a/b", "--crawl", "docs").stdout
+        assert "www.example.org is excluded" in lcc.admin("spider", "why", "docs", SITE + "a/b").stdout
+        named = lcc.admin("spider", "why", "docs", code=1).stderr
+        assert named == "Error: docs is a crawl, and no URL\nNext: lcc-admin spider why docs URL\n"
+        assert "There must be a URL" in lcc.admin("spider", "why", "docs", SITE, SITE, code=2).stderr
+
+
+def test_why_tells_of_limits(lcc: Lcc, monkeypatch: Any) -> None:
+    """What they keep out is not remembered; so is not what the frontier knows of, either."""
+    with spider(lcc, monkeypatch) as running:
+        lcc.admin(*ADD[:-1], "http://", "--urls", "2", "--hosts", "1")
+        running.read(SITE, SITE + "a")
+
+        def dropped(url: str) -> str:
+            return lcc.admin("spider", "why", "docs", url).stdout.partition("dropped:    ")[2].strip()
+
+        then = "Next: lcc-admin spider set docs"
+        assert dropped(SITE + "b") == f"urls-max: the crawl knows 2 URLs, and takes no new ones; {then} --urls NUMBER"
+        assert lcc.rows("spider", "why", SITE + "b")[0]["limit"] == "urls-max"
+        lcc.admin("spider", "set", "docs", "--urls", "none")
+        assert (
+            dropped("http://b/") == f"hosts-max: the crawl has 1 host, and takes no new ones; {then} --hosts NUMBER"
+        )
+        lcc.admin("spider", "set", "docs", "--hosts", "none")
+        assert lcc.rows("spider", "why", "http://b/")[0]["limit"] is None
+        settings = lcc.config_path.read_text()
+        lcc.config_path.write_text(f"{settings}\n[spider]\nhosts_per_domain = 1\n")
+        of_domain = "the crawl takes no more hosts of example.org ([spider] hosts_per_domain)"
+        assert dropped("http://a.b.c.example.org/") == f"domain-hosts-max: {of_domain}"
+
+
+def test_hosts_that_are_parked(lcc: Lcc, monkeypatch: Any) -> None:
+    with spider(lcc, monkeypatch) as running:
+        lcc.admin(*ADD)
+        host, refused = HostRef(1, SITE), entry_for(code("limit"))
+        for _ in range(2):
+            result_of(running.store.fail_host(host, refused.code, int(time.time())))
+        why = f" (2 times in a row): {refused.code} {refused.text}\n"
+        for command in (["status"], ["why", SITE]):
+            shown = lcc.admin("spider", *command).stdout
+            assert "www.example.org" in shown.partition(why)[0].splitlines()[-1], shown
 
 
 def test_hosts_whose_robots_txt_is_not_known(lcc: Lcc, monkeypatch: Any) -> None:
@@ -210,6 +250,38 @@ def test_private_hosts(lcc: Lcc, monkeypatch: Any) -> None:
     assert watched.allow_private and watched.roots == ("http://10.0.0.1/",)
 
 
+def test_hosts_that_may_be_private_later_are_asked_for_at_once(lcc: Lcc, monkeypatch: Any) -> None:
+    place = place_of(load_config(lcc.config_path), TASKS)
+    tasks = Tasks(DirectDatabase(place.url, place.home, place.series))
+    result_of(tasks.store.claim())
+    result_of(tasks.store.poll_robots([SITE, "http://elsewhere.example/"], NOW))
+    robots_known_as(tasks, "", "none", code("address-forbidden"))
+
+    def ordered() -> list[tuple[str, str]]:
+        return tasks.database.query("SELECT kind, body FROM taskorders ORDER BY id")
+
+    def why() -> str:
+        return lcc.admin("spider", "why", SITE).stdout
+
+    with spider(lcc, monkeypatch):
+        lcc.admin(*ADD)
+        then = "Next: if it may be: lcc-admin spider set docs --allow-private\n"
+        assert then in why() and ordered() == []
+        lcc.admin("spider", "set", "docs", "--allow-private")
+        assert then not in why()
+        [watched] = lcc.write(list_providers)
+        assert watched.allow_private and watched.roots == (SITE,)
+        assert ordered() == [("robots-again", f'{{"origins":["{SITE}"],"after_seconds":3}}')]
+        tasks.carry_out()
+        assert "robots.txt is asked for\n" in why()
+        lcc.admin("spider", "set", "docs", "--urls", "9")
+        assert len(ordered()) == 1, "nothing is refused any longer"
+        robots_known_as(tasks, "", "none", code("address-forbidden"))
+        lcc.admin("spider", "add", "again", *ADD[3:], "--allow-private")
+        assert len(ordered()) == 2
+    tasks.database.blocking.close()
+
+
 NONSENSE = [
     (["add", "a b", "--start", SITE], "cannot be the name of a crawl", 2),
     (["add", "a", "--start", "example.org"], "does not begin with http://", 2),
@@ -228,8 +300,8 @@ NONSENSE = [
 
 
 def test_what_makes_no_sense(lcc: Lcc) -> None:
-    for arguments, words, code in NONSENSE:
-        assert words in lcc.admin("spider", *arguments, code=code).stderr
+    for arguments, words, exit_code in NONSENSE:
+        assert words in lcc.admin("spider", *arguments, code=exit_code).stderr
 
 
 def test_completion(lcc: Lcc, monkeypatch: Any) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.defer import fail
 
 from lcc.domain.urls import redirect_outside, redirected_to
 from lcc.errors import code
+from lcc.roles.notifier import NotifierRefused
 from lcc.roles.spider.reading import REDIRECTS_MAX
 from tests.support.roles.spider import SpiderWorld
 
@@ -73,6 +75,32 @@ def test_redirects_that_fan_out_under_growing_paths_end(world: SpiderWorld) -> N
     world.settle("all")
     assert len(world.lcc.fetched) == len({*world.lcc.fetched}) < 300
     assert world.status("all").dropped["traps"]
+
+
+def test_hosts_without_number_are_bounded(world: SpiderWorld, logged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wildcard DNS: a.b.c.evil.example, each with the same page, and links to further ones."""
+
+    def limited(root: str, **given: Any) -> Any:
+        if len(world.lcc.providers) > 30:
+            return fail(NotifierRefused(code("limit"), "30 providers of evil.example are watched since an hour"))
+        return watch(root, **given)
+
+    watch = world.lcc.watch
+    monkeypatch.setattr(world.lcc, "watch", limited)
+    start = "http://evil.example/"
+
+    def page(url: str) -> bytes:
+        return b"".join(b"<a href=http://%c.%s>x</a>" % (letter, url[7:].encode()) for letter in b"abcd")
+
+    world.lcc.sites = Endless(page)
+    world.start()
+    world.add("all", start, restrict_to=SCOPE)
+    world.settle("all")
+    status = world.status("all")
+    assert len(world.lcc.fetched) == status.counts["cached"] == 31
+    assert status.counts["hosts"] < 31 * 5 and status.counts["parked"] == status.counts["hosts"] - 31
+    refused = [event for event in logged if "makes no provider" in event.get("log_format", "")]
+    assert 0 < len(refused) < 10, "hosts that are refused for one reason are told of together"
 
 
 def test_where_a_redirect_leads_is_told_by_its_error() -> None:

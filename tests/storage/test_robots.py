@@ -9,10 +9,13 @@ import pytest
 
 from lcc.domain.items import ItemRules
 from lcc.domain.task_rules import TaskRules
+from lcc.errors import code
 from lcc.model.items import as_json
+from lcc.model.states import SiteRobots
 from lcc.model.tasks import Effects, JobNotice
 from lcc.storage.tasks import robots
 from lcc.storage.tasks.items import ItemStore
+from lcc.storage.tasks.orders import ROBOTS_AGAIN
 from lcc.storage.tasks.robots import EVERY_SECONDS
 from lcc.storage.tasks.views import tasks_page
 from lcc.storage.tasks.write import TaskWrite
@@ -70,6 +73,29 @@ def test_the_first_hint_of_a_site_has_its_robots_txt_polled(tasks: Tasks) -> Non
     assert told(tasks)[2:] == [("http://a/", "feed", ["http://a/2"])]
     assert len(tasks.database.blocking.select(tasks_page, 0, "robots")) == 2
     assert tasks.database.query("SELECT COUNT(*) FROM heldnotices WHERE origin = 'http://a/'") == [(0,)]
+
+
+def test_what_could_not_be_read_is_asked_for_again_at_once_where_somebody_wants_that(tasks: Tasks) -> None:
+    notify(tasks, hint("1"))
+    [task] = tasks.database.blocking.select(tasks_page, 0, "robots")
+    forbidden = code("address-forbidden")
+    known(tasks, "", "none", forbidden)
+    tasks.database.now(lambda txn: txn.execute("UPDATE tasks SET due_time = ? WHERE id = ?", [NOW + 3600, task.id]))
+
+    def asked() -> tuple[list[str], SiteRobots, int]:
+        refused = tasks.database.now(robots.refused_robots, forbidden, 10)
+        [due] = [each.due_time for each in tasks.database.blocking.select(tasks_page, 0, "robots")]
+        return refused, tasks.database.now(robots.read_robots, ["http://a/"])["http://a/"], due
+
+    assert asked() == (["http://a/"], SiteRobots("http://a/", "none", checked_time=NOW), NOW + 3600)
+    origins = ["http://a/", "http://nobody/"]
+    assert tasks.order(ROBOTS_AGAIN, origins=origins, after_seconds=3, now=NOW + 6) == {"tasks": [task.id]}
+    assert asked() == ([], SiteRobots("http://a/"), NOW + 9)
+    known(tasks, TEXT, "rules", 200)
+    assert tasks.order(ROBOTS_AGAIN, origins=origins, after_seconds=3, now=NOW + 7) == {"tasks": []}, (
+        "it could be read"
+    )
+    assert told(tasks) == [("http://a/", "feed", ["http://a/1"])]
 
 
 def test_a_host_whose_name_is_too_long_is_left_out(tasks: Tasks) -> None:

@@ -13,8 +13,8 @@ import attrs
 import click
 
 from lcc.admin.context import SEE_PROVIDERS, Admin, existing, pass_admin
-from lcc.admin.feeds.private_sites import allow_private_site
 from lcc.admin.output import Column, Listing, json_option, say_facts
+from lcc.admin.spider.private_hosts import allow_private_hosts, refused_hosts
 from lcc.admin.spider.values import (
     CRAWL,
     SEE_CRAWLS,
@@ -32,11 +32,11 @@ from lcc.admin.values import NONE, PID, number_or_none
 from lcc.commands.errors import Failed
 from lcc.commands.watch import clean, interval_option
 from lcc.domain.urls import site_of
-from lcc.domain.wording import number, utc
 from lcc.errors import ConfigError
 from lcc.insight.crawl_words import (
     crawl_facts,
     crawl_record,
+    parked_words,
     progress_line,
     spider_lines,
     spiders_record,
@@ -202,8 +202,7 @@ def add_command(
         if database.interact(crawl_status, name) is not None:
             raise Failed(f"there is a crawl {name} already", f"lcc-admin spider show {shell_word(name)}")
         if allow_private:
-            for site in dict.fromkeys(map(site_of, starts)):
-                allow_private_site(admin, site)
+            allow_private_hosts(admin, dict.fromkeys(map(site_of, starts)).keys())
         body = add_body(settings, starts[:STARTS_MAX])
         given = [TABLES.order(database, CRAWL_ADD, name, body, admin.now())]
         given += _order_starts(admin, database, name, starts[STARTS_MAX:])
@@ -266,11 +265,14 @@ def set_command(admin: Admin, /, name: str, as_json: bool, **limits: Any) -> Non
     if not given:
         raise Failed("nothing to change was given", "lcc-admin spider set --help names the options")
     with TABLES.database(admin) as database:
-        new = attrs.evolve(existing_crawl(database, name).crawl.settings, **given)
+        crawl = existing_crawl(database, name).crawl
+        new = attrs.evolve(crawl.settings, **given)
         try:
             check_settings(new, admin.config.spider, admin.now())
         except ConfigError as error:
             raise Failed(str(error), "lcc-admin spider set --help explains the options") from None
+        if new.allow_private:
+            allow_private_hosts(admin, refused_hosts(admin, database, crawl.id))
         answer = TABLES.answer(database, TABLES.order(database, CRAWL_SET, name, {"settings": given}, admin.now()))
     say_done(as_json, {"name": name}, f"crawl {name} is changed", answer)
 
@@ -330,7 +332,7 @@ def status_command(admin: Admin, name: str | None, as_json: bool) -> None:
             if host.waiting and host.root in unread:
                 facts.append(("", f"nothing is told of it: {unread_words(unread[host.root])}"))
         for host in parked:
-            facts.append(("parked", f"{host.host} until {utc(host.parked_time)}, {number(host.failures, 'failure')}"))
+            facts.append(("parked", f"{host.host} {parked_words(host)}"))
     say_facts(facts or [("spider", "none has run yet")])
 
 

@@ -20,7 +20,7 @@ from lcc.domain.spider.keys import host_key, host_of_root
 from lcc.domain.urls import owner_of
 from lcc.errors import GONE_STATUSES, Remedy, entry_for
 from lcc.interfaces import IFrontierRules
-from lcc.model.crawls import NEVER, CrawlSettings, Owners, UrlOrder, bucket_of
+from lcc.model.crawls import DOMAIN_HOSTS_MAX, HOSTS_MAX, NEVER, CrawlSettings, Owners, UrlOrder, bucket_of
 
 START_CASH = 10**12
 """Of each start.  Shares are whole numbers; some eight million starts fit."""
@@ -230,7 +230,7 @@ class FrontierRules:
     def is_full(self, hosts: int, settings: CrawlSettings, domain_hosts: int) -> str:
         """Why a crawl takes no more hosts of a domain: the name of the counter of what is dropped; empty: it does."""
         if settings.hosts_max and hosts >= settings.hosts_max:
-            return "hosts-max"
+            return HOSTS_MAX
         if self.hosts_per_domain and domain_hosts >= self.hosts_per_domain:
-            return "domain-hosts-max"
+            return DOMAIN_HOSTS_MAX
         return ""

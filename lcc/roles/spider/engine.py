@@ -302,6 +302,7 @@ class Spider:
         self._telling.wake()
 
     def _crawls_changed(self) -> None:
+        self.teller.look_again()
         self._following.wake()
         self._catching_up.wake()
         self._telling.wake()

@@ -55,6 +55,11 @@ class Sites:
         if known is not None:
             self._chars -= _size(known[0])
 
+    def forget_unread(self) -> None:
+        """Ask anew about the hosts whose robots.txt could not be read."""
+        for root in [root for root, (robots, _) in self._known.items() if robots.allow == NONE]:
+            self.forget(root)
+
     def forget_all(self) -> None:
         """Ask anew about all hosts."""
         self._known.clear()

@@ -9,6 +9,7 @@ been, which shows when the cache is asked what became of them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from twisted.internet.defer import Deferred, FirstError, gatherResults
@@ -18,6 +19,7 @@ from twisted.python.failure import Failure
 
 from lcc.domain.robots_rules import is_allowed
 from lcc.domain.urls import owner_of
+from lcc.domain.wording import number
 from lcc.errors import code
 from lcc.interfaces import IFrontier
 from lcc.model.crawls import HostRef, Owners, ReadyHost, Telling, ToldUrl, UrlAnswer, Verdict
@@ -115,6 +117,12 @@ class Teller:
         """Why nothing can be told, for people; empty: it can."""
         return "" if self.link is None or self.link.connected else "cannot reach the UNS's port of notifiers"
 
+    def look_again(self) -> None:
+        """Ask anew about the hosts of which nothing may be told: what their crawls allow may be another thing."""
+        self._waiting.forget(inf)
+        self._rests_until = 0.0
+        self._sites.forget_unread()
+
     async def tell(self, crawls: Iterable[CrawlRules], buckets: Collection[int]) -> None:
         """Tell what there is room for.
 
@@ -181,18 +189,22 @@ class Teller:
             asked = new[start : start + _ASKED_AT_ONCE]
             found = await self._watch([host.root for host in asked], rules)
             watched = []
+            refused: dict[str, list[str]] = {}
             for host, answer in zip(asked, found, strict=True):
                 if isinstance(answer, int):
                     watched.append((_ref(host), answer))
                     self._sites.forget(host.root)  # what was known may be of before
                 elif answer.code != _TRY_LATER:
-                    _log.warn(
-                        "Crawl {crawl}: the UNS makes no provider of {root}: {answer}",
-                        crawl=rules.crawl.name,
-                        root=host.root,
-                        answer=str(answer),
-                    )
+                    refused.setdefault(str(answer), []).append(host.root)
                     await self._frontier.fail_host(_ref(host), answer.code, int(self._now()))
+            for why, roots in refused.items():  # whoever has wildcard DNS has many
+                _log.warn(
+                    "Crawl {crawl}: the UNS makes no provider of {root}{others}: {answer}",
+                    crawl=rules.crawl.name,
+                    root=roots[0],
+                    others=f" and {number(len(roots) - 1, 'other host')}" if len(roots) > 1 else "",
+                    answer=why,
+                )
             if watched:
                 await self._frontier.watched(watched, int(self._now()))
                 self._counters.sites += len(watched)

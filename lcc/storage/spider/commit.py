@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from lcc.model.crawls import (
+    URLS_MAX,
     Crawl,
     CrawlState,
     FoundUrl,
@@ -270,7 +271,7 @@ class _Pages:
     def _add(self, url: FoundUrl, depth: int, parent: bytes, cash: int) -> UrlRow | None:
         """A new row, that waits; None: a limit is reached."""
         if self._crawl.settings.urls_max and not self._room:
-            self._write.drop(self._crawl.id, "urls-max", 1)
+            self._write.drop(self._crawl.id, URLS_MAX, 1)
             return None
         host = self._hosts[url.root] if url.root in self._hosts else self._add_host(url.root)
         if host is None:

@@ -66,6 +66,11 @@ def host_by_key(txn: Txn, crawl: int, key: bytes) -> HostRow | None:
     return None if row is None else host_row(row)
 
 
+def domain_hosts(txn: Txn, crawl: int, domain: str) -> int:
+    """How many hosts a crawl has of a registered domain."""
+    return int(txn.value("SELECT hosts FROM spdomain WHERE crawl = ? AND domain = ?", [crawl, domain], 0))
+
+
 def biggest_hosts(txn: Txn, crawl: int, limit: int = PAGE_ROWS) -> list[HostRow]:
     """Hosts with the most known URLs."""
     sql = f"{HOSTS.select} {txn.by_index('sphost_known')} WHERE crawl = ? ORDER BY known DESC LIMIT ?"

@@ -31,7 +31,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.endings import END_LEVEL, end_attempt, end_waiting
 from lcc.storage.tasks.new_tasks import TASK_IDS, insert_task
-from lcc.storage.tasks.robots import poll_robots, remove_task
+from lcc.storage.tasks.robots import ask_again, poll_robots, remove_task
 from lcc.storage.tasks.rows import JOBS, TASKS, derived_values, is_open, is_polled, job_of, task_of, task_values
 from lcc.storage.tasks.sitemaps import SITEMAP, confirm_sitemap, remove_sitemap
 from lcc.storage.tasks.write import TaskWrite
@@ -48,6 +48,8 @@ JOB_KILL = "job-kill"
 RESOURCE_SET = "resource-set"
 RESOURCE_REMOVE = "resource-remove"
 ROBOTS_POLL = "robots-poll"
+ROBOTS_AGAIN = "robots-again"
+"""Robots.txt of ``origins`` that could not be read are asked for after ``after_seconds``."""
 SITEMAP_CONFIRM = "sitemap-confirm"
 
 ORDERS = AnsweredOrders("taskorders", "taskorder_id")
@@ -407,6 +409,13 @@ def _robots_poll(write: TaskWrite, rules: ITaskRules, order: Order, _done: Carri
     return {}
 
 
+def _robots_again(write: TaskWrite, _rules: ITaskRules, order: Order, _done: CarriedOut) -> dict[str, Any]:
+    tasks = [task for task in ask_again(write, order.body["origins"]) if _open_job(write, task) is None]
+    due = [write.now + int(order.body["after_seconds"]), TaskState.ACTIVE.value]
+    write.txn.execute_in("UPDATE tasks SET due_time = ? WHERE state = ? AND id IN ({in})", tasks, due)
+    return {"tasks": tasks}
+
+
 _HANDLERS: dict[str, Callable[[TaskWrite, ITaskRules, Order, CarriedOut], dict[str, Any]]] = {
     TASK_ADD: _task_add,
     TASK_SET: _task_set,
@@ -420,5 +429,6 @@ _HANDLERS: dict[str, Callable[[TaskWrite, ITaskRules, Order, CarriedOut], dict[s
     RESOURCE_SET: _resource_set,
     RESOURCE_REMOVE: _resource_remove,
     ROBOTS_POLL: _robots_poll,
+    ROBOTS_AGAIN: _robots_again,
     SITEMAP_CONFIRM: _sitemap_confirm,
 }

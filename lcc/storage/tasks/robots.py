@@ -137,6 +137,26 @@ def poll_robots(write: TaskWrite, rules: ITaskRules, origins: Sequence[str]) -> 
             _ask_for(write, rules, origin)
 
 
+def ask_again(write: TaskWrite, origins: Sequence[str]) -> list[int]:
+    """Robots.txt of these sites that could not be read are not known yet, from now on.
+
+    :returns: the tasks that poll them.
+    """
+    sql = "SELECT task FROM robots WHERE origin IN ({in}) AND allow = ?"
+    tasks = [task for (task,) in write.txn.query_in(sql, origins, (), [NONE])]
+    write.txn.execute_in("UPDATE robots SET checked_time = 0 WHERE task IN ({in})", tasks)
+    return tasks
+
+
+def refused_robots(txn: Txn, status: int, limit: int) -> list[str]:
+    """Sites whose robots.txt could not be read because of this error.
+
+    :param status: its code.
+    """
+    sql = "SELECT origin FROM robots WHERE allow = ? AND status = ? AND checked_time > 0 ORDER BY origin LIMIT ?"
+    return [origin for (origin,) in txn.query(sql, [NONE, status, limit])]
+
+
 def robots_rules(txn: Txn, origin: str) -> tuple[str, str] | None:
     """What is known of a site, for :meth:`lcc.interfaces.ITaskRules.robots_allow`: the rules, and what holds; None:
     nothing yet.
