@@ -52,6 +52,15 @@ def test_every_fault_is_reported_at_once_with_its_key() -> None:
         assert part in text
 
 
+def test_red_is_beyond_amber() -> None:
+    faults = faults_of("[web]\nfailing_warning = 0.6\nlag_bad = 60\nunreachable_bad = 1.5\n")
+    assert [fault.partition(": ")[2] for fault in faults] == [
+        "web.unreachable_bad = 1.5: must be at most 1",
+        "web.failing_bad: must not be less than web.failing_warning",
+        "web.lag_bad: must not be less than web.lag_warning",
+    ]
+
+
 def test_a_fault_of_syntax_names_its_line() -> None:
     assert "line 2" in faults_of("home = 'x'\nuns = = 3\n")[0]
 

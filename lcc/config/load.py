@@ -139,6 +139,9 @@ def examine_config(text: str, folder: Path, source: Path | None = None) -> tuple
         faults.append(f"qm.serial_by_host = {config.qm.serial_by_host!r}: must be watched, all or no")
     if 0 < config.qm.age_expired < config.qm.age_wanted:
         faults.append("qm.age_expired: must not be less than qm.age_wanted")
+    for name in ("failing", "unreachable", "lag"):
+        if getattr(config.web, f"{name}_bad") < getattr(config.web, f"{name}_warning"):
+            faults.append(f"web.{name}_bad: must not be less than web.{name}_warning")
     home = config.home
     try:
         home = home.expanduser()

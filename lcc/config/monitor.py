@@ -41,6 +41,25 @@ class WebConfig:
         "maximum number of rows read to group errors or to find URLs; beyond this, counts are marked as incomplete",
         minimum=100,
     )
+    failing_warning: float = setting(
+        0.1, "share of the fetches of ten minutes that fail, beyond which the verdict is amber", minimum=0, maximum=1
+    )
+    failing_bad: float = setting(0.5, "such a share, beyond which it is red", minimum=0, maximum=1)
+    unreachable_warning: float = setting(
+        0.05,
+        "share of the providers whose sites are unreachable, beyond which the verdict is amber; fewer than five "
+        "sites are no trouble",
+        minimum=0,
+        maximum=1,
+    )
+    unreachable_bad: float = setting(0.25, "such a share, beyond which it is red", minimum=0, maximum=1)
+    lag_warning: float = setting(
+        86400.0,
+        "wait of a set that could be fetched (its provider is not delayed), beyond which the verdict is amber",
+        unit="seconds",
+        minimum=60,
+    )
+    lag_bad: float = setting(3 * 86400.0, "such a wait, beyond which it is red", unit="seconds", minimum=60)
     watch: tuple[str, ...] = setting(
         (),
         "metrics ports of other processes to poll, such as http://127.0.0.1:9112, https://10.0.0.2:9113 or "

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 
+from lcc.config import WebConfig
 from lcc.insight.qm_state import Live
 from lcc.storage.tasks.figures import TaskFigures
 from lcc.storage.views.failures import Failures
@@ -13,6 +14,8 @@ from lcc.storage.views.failures import Failures
 UNS, MACHINE, ROBOT, MANAGER = "uns", "machine", "robot", "manager"
 FAILURES_MIN = 2
 """A process that fails fewer checks in a row may be restarting: it is no trouble."""
+FAILING_SECONDS = 600.0
+"""Results are judged over this time."""
 Values = Mapping[str, float]
 
 
@@ -87,6 +90,27 @@ class Point:
 
 
 @attrs.frozen
+class Outcomes:
+    """How many fetches ended, and failed, lately."""
+
+    total: float
+    failed: float
+
+    @property
+    def failed_share(self) -> float:
+        """Of all; 0: there were none."""
+        return self.failed / self.total if self.total else 0.0
+
+
+def outcomes(points: Iterable[Point], now: float) -> Outcomes:
+    """Of the last :data:`FAILING_SECONDS`."""
+    lately = [point for point in points if point.time > now - FAILING_SECONDS]
+    failed = sum(point.values["failed"] * point.seconds for point in lately)
+    fine = sum((point.values["stored"] + point.values["unchanged"]) * point.seconds for point in lately)
+    return Outcomes(failed + fine, failed)
+
+
+@attrs.frozen
 class Evidence:
     """All that a verdict is made from.
 
@@ -95,6 +119,9 @@ class Evidence:
     :ivar live: the queue manager's state; None: not known yet.
     :ivar failures: None: not known yet.
     :ivar points: of the last minutes.
+    :ivar thresholds: beyond which the verdict is amber, or red.
+    :ivar providers: that are registered.
+    :ivar lag_since: when the oldest set came that could be fetched now; None: none waits.
     :ivar disk: why the disk of a SQLite file is almost full; empty: it is not.
     :ivar waiting: registrations that wait for approval.
     :ivar wanted: reason -> providers asked for a full set.
@@ -118,3 +145,6 @@ class Evidence:
     processes: tuple[ProcessHealth, ...] = ()
     tasks: TaskFigures | None = None
     managers_dismissed: frozenset[str] = frozenset()
+    thresholds: WebConfig = attrs.field(factory=WebConfig)
+    providers: int = 0
+    lag_since: int | None = None

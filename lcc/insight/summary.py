@@ -39,6 +39,11 @@ class Summary:
     registrations: int
     changes_rate: float | None = None
 
+    @property
+    def queued(self) -> int:
+        """URLs to be fetched."""
+        return sum(each.urls for each in self.overview.queue)
+
     def after(self, before: Summary | None) -> Summary:
         """This summary with its rates since the previous one."""
         if before is None or self.time <= before.time or self.overview.epoch != before.overview.epoch:
@@ -52,7 +57,7 @@ def summarise(txn: Txn, now: float, rows_max: int) -> Summary:
 
     :param rows_max: errors to look at.
     """
-    counted = overview(txn, BUSIEST, min(rows_max, LIMIT))
+    counted = overview(txn, BUSIEST, min(rows_max, LIMIT), now)
     held, reasons = delays(txn, now, DELAYED)
     pids: Sequence[int] = [pid for pid, _ in counted.busiest]
     return Summary(

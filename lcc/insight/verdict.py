@@ -12,18 +12,16 @@ import attrs
 
 from lcc.domain.wording import duration, number
 from lcc.errors import entry_for
-from lcc.insight.evidence import MACHINE, MANAGER, ROBOT, UNS, Disconnected, Evidence, ProcessHealth
+from lcc.insight.evidence import MACHINE, MANAGER, ROBOT, UNS, Disconnected, Evidence, ProcessHealth, outcomes
 from lcc.insight.qm_state import Live
 from lcc.model.shellwords import shell_command
 from lcc.model.tasks import ManagerState
 from lcc.storage.tasks.figures import TaskFigures
 
-FAILING_SECONDS = 600.0
-"""Results are judged over this time …"""
 FAILING_RESULTS = 20
-"""… if there were so many of them …"""
-FAILING_SHARE = 0.5
-"""… and more than this share of them failed."""
+"""Fewer results of the last minutes are not judged."""
+UNREACHABLE_SITES = 5
+"""Fewer are no trouble, whatever their share."""
 _STAGES = {
     "qm": "queue",
     "qm-database": "queue",
@@ -38,6 +36,8 @@ _STAGES = {
     "machine": "robots",
     "robots": "robots",
     "failing": "robots",
+    "lag": "queue",
+    "sites": "robots",
     "stuck": "robots",
 }
 """Of the way from the sources to the content users, by the keys of troubles, or what they begin with."""
@@ -98,6 +98,10 @@ def judge(known: Evidence) -> list[Trouble]:
         found += _of_tasks(known, known.tasks)
     placed = [attrs.evolve(each, stage=each.stage or _stage(each.key)) for each in found]
     return sorted(placed, key=lambda trouble: -trouble.level)
+
+
+def _level(value: float, warning: float, bad: float) -> Level:
+    return Level.BAD if value > bad else Level.WARNING if value > warning else Level.NOTE
 
 
 def _stage(key: str) -> str:
@@ -330,21 +334,18 @@ def _of_processes(processes: tuple[ProcessHealth, ...]) -> Iterator[Trouble]:
 
 
 def _of_results(known: Evidence) -> Iterator[Trouble]:
-    lately = [point for point in known.points if point.time > known.now - FAILING_SECONDS]
-    counts = {
-        name: sum(point.values[name] * point.seconds for point in lately)
-        for name in ("stored", "unchanged", "failed")
-    }
-    total = sum(counts.values())
-    if total >= FAILING_RESULTS and counts["failed"] > FAILING_SHARE * total:
+    ended, limits = outcomes(known.points, known.now), known.thresholds
+    level = _level(ended.failed_share, limits.failing_warning, limits.failing_bad)
+    if ended.total >= FAILING_RESULTS and level > Level.NOTE:
         worst = ""
         if known.failures is not None and known.failures.groups:
             code = known.failures.groups[0].code
             worst = f"; most often {code} ({entry_for(code).text})"
         yield Trouble(
             "failing",
-            Level.WARNING,
-            f"Most fetches fail: {counts['failed']:.0f} of {total:.0f} in the last ten minutes{worst}",
+            level,
+            f"{ended.failed_share:.0%} of fetches fail: {ended.failed:,.0f} of {ended.total:,.0f} in the last ten "
+            f"minutes{worst}",
             "If all sites fail, check this end: network, resolver, proxy. See the errors page.",
         )
     stretch = [point for point in known.points if point.time > known.now - STUCK_SECONDS]
@@ -365,14 +366,27 @@ def _of_results(known: Evidence) -> Iterator[Trouble]:
 def _of_others(known: Evidence) -> Iterator[Trouble]:
     if known.failures is not None:
         sites = sum(group.sites for group in known.failures.groups)
+        share = sites / known.providers if known.providers and sites >= UNREACHABLE_SITES else 0.0
         if sites:
             yield Trouble(
                 "sites",
-                Level.NOTE,
-                f"{number(sites, 'site')} unreachable",
-                "Unreachable sites are retried automatically, with growing delays.",
+                _level(share, known.thresholds.unreachable_warning, known.thresholds.unreachable_bad),
+                f"{number(sites, 'site')} unreachable" + (f" ({share:.0%} of all)" if share >= 0.01 else ""),
+                "Unreachable sites are retried automatically, with growing delays. If there are many, check this "
+                "end: network, resolver, proxy.",
                 min((group.since for group in known.failures.groups if group.sites and group.since), default=None),
             )
+    waits = 0.0 if known.lag_since is None else known.now - known.lag_since
+    level = _level(waits, known.thresholds.lag_warning, known.thresholds.lag_bad)
+    if level > Level.NOTE:
+        yield Trouble(
+            "lag",
+            level,
+            f"Sets that could be fetched have waited for up to {duration(waits)}",
+            "More robots, or more connections of each ([bot] concurrency), speed it up; or the bandwidth of their "
+            "providers is too small. The list of providers by lag tells which wait.",
+            known.lag_since,
+        )
     for reason, count in known.wanted.items():
         yield Trouble(
             f"wanted-{reason}",

@@ -41,7 +41,13 @@ def fill(watch: Watch) -> None:
     """Something of each kind, with hostile texts in it."""
     root = f"http://host/{CANARY}/" + "long" * 100
     watch.database.now(add_provider, Provider(0, (root,), "h", hours="22-6", contact=CANARY))
-    watch.queue.send(1, notice("a"), notice("broken"), *[notice("x" * 500 + str(number)) for number in range(3)])
+    watch.queue.send(
+        1,
+        notice("a"),
+        notice("broken"),
+        *[notice("x" * 500 + str(number)) for number in range(3)],
+        now=int(watch.environment.now()),
+    )
     watch.queue.record(watch.queue.failed(watch.queue.rows()[1], 404, detail=CANARY))
     robots = [{"name": CANARY, "capacity": 4, "busy": 2, "paused": paused} for paused in (False, True)]
     here = STATE["machines"][0] | {"robots": robots, "robots_count": 200}

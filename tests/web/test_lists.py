@@ -13,6 +13,7 @@ from lcc.roles.web.pages import providers as providers_pages
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.queue.time_slots import write_delays
 from tests.support.browser import Browser
+from tests.support.qm_state import STATE
 from tests.support.queue import notice
 
 from .kit import Watch
@@ -120,3 +121,24 @@ async def test_every_link_of_the_overview_leads_somewhere(watch: Watch) -> None:
     assert away.text == "3 sites unreachable" and len(await rows_of(browser, away.get("href"))) == 3
     (hours,) = page.xpath("//*[@id='waits']//a[@href='/providers?only=hours']")
     assert hours.text == "2 providers"
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_figures_of_one_page_agree(watch: Watch) -> None:
+    """What the queue manager counts in passing (cancelled rows, too) is not shown beside what is in the tables."""
+    await fill(watch)
+    for count in (100, 200):
+        results = {"stored": count * 6, "unchanged": count * 2, "failed": count * 2, "wire_bytes": 0}
+        watch.says(queue_rows=5336, counts={**STATE["counts"], "results_recorded": count * 10}, results=results)
+        await watch.look()
+    reply = await (await watch.visitor()).get("/")
+    page = check_page(reply)
+    (queue,) = page.xpath("//li[contains(@class, 'stage')][h3='Queue']//p[@class='big']/a/text()")
+    by_priority = page.xpath("//*[@id='queue']//table[1]/tbody/tr/td[1]/a/text()")
+    assert int(queue) == sum(map(int, by_priority)) == 6
+    assert "URLs in the queue : now 6;" in words(reply) and "5,336" not in words(reply)
+    assert reply.text("sentence").startswith("20% of fetches fail: 400 of 2,000 in the last ten minutes")
+    assert page.xpath("//*[@id='verdict']/@class") == ["verdict warning"]
+    (robots,) = page.xpath("//li[contains(@class, 'warning')][h3='Robots']")
+    assert "20.0 % failed" in " ".join(robots.text_content().split())

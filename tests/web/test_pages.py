@@ -123,7 +123,7 @@ async def test_plots_and_rates(watch: Watch) -> None:
 @pytest_twisted.ensureDeferred
 async def test_machines(watch: Watch) -> None:
     away = STATE["machines"][0] | {"machine": 2, "name": CANARY, "connected": False, "ready": False, "capacity": 0}
-    watch.queue.send(1, notice(f"a?{CANARY}"))
+    watch.queue.send(1, notice(f"a?{CANARY}"), now=int(watch.environment.now()))
     known = watch.queue.rows()[0].key.hex()
     orders = [{"pid": 1, "key": key, "machine": 1, "lease_left": 250.0} for key in ("00" * 20, known)]
     watch.says(machines=[*STATE["machines"], away], orders=orders, centrals=[{"name": CANARY, "machines": 2}])

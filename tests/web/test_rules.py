@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lcc.config import WebConfig
 from lcc.insight.evidence import Evidence
 from lcc.insight.qm_state import Live
 from lcc.insight.verdict import Level, Troubles, judge, sentence
@@ -96,7 +97,7 @@ def test_what_is_not_known_is_a_gap() -> None:
 
 @given(st.lists(st.none() | st.floats(0, 1e15), min_size=1, max_size=50))
 def test_plots_stay_in_their_box(values: list[float | None]) -> None:
-    drawn = plot("x", values, NOW, NOW + 60, "B/s", None)
+    drawn = plot("x", values, [], NOW, NOW + 60, "B/s", None)
     numbers = [float(text) for text in drawn.line.replace("M", " ").replace("L", " ").split()]
     xs, ys = numbers[::2], numbers[1::2]
     assert all(0 <= x <= 1.5 * WIDTH for x in xs) and all(0 <= y <= HEIGHT for y in ys)
@@ -195,10 +196,53 @@ def test_failing_and_stuck() -> None:
 
     failing = known(fed(100, failed=3, stored=1))
     assert keys(failing) == ["failing", "sites"] and "1302" in judge(failing)[0].what
-    assert keys(known(fed(100, failed=1, stored=3))) == ["sites"]
+    assert keys(known(fed(100, failed=1, stored=20))) == ["sites"]
     assert keys(known(fed(3, failed=3))) == ["sites"]  # too few to tell
     assert keys(known(fed(300, each=0))) == ["stuck", "sites"]
     assert keys(known(fed(100, each=0))) == ["sites"]  # not for long enough
+
+
+@pytest.mark.parametrize(
+    ("failed", "stored", "sites", "lag_seconds", "expected"),
+    [
+        (1, 10, 4, 80_000, [("sites", Level.NOTE)]),
+        (1, 8, 40, 0, [("failing", Level.WARNING), ("sites", Level.NOTE)]),
+        (3, 2, 60, 0, [("failing", Level.BAD), ("sites", Level.WARNING)]),
+        (0, 2, 251, 90_000, [("sites", Level.BAD), ("lag", Level.WARNING)]),
+        (0, 2, 0, 300_000, [("lag", Level.BAD)]),
+    ],
+)
+def test_three_levels(
+    failed: int, stored: int, sites: int, lag_seconds: int, expected: list[tuple[str, Level]]
+) -> None:
+    points = tuple(fed(100, failed=failed, stored=stored).since(0))
+    end = points[-1].time
+    failures = Failures((FailureGroup(1302, sites=sites),))
+    known = Evidence(
+        end, live=live(), points=points, failures=failures, providers=1000, lag_since=int(end) - lag_seconds
+    )
+    assert [(each.key, each.level) for each in judge(known)] == expected
+    shares = {f"{name}_{level}": 1.0 for name in ("failing", "unreachable") for level in ("warning", "bad")}
+    lax = attrs.evolve(known, thresholds=WebConfig(**shares, lag_warning=1e9, lag_bad=1e9))
+    assert {each.level for each in judge(lax)} <= {Level.NOTE}
+
+
+def test_few_sites_are_no_trouble_whatever_their_share() -> None:
+    for sites, level in ((4, Level.NOTE), (5, Level.BAD)):
+        failures = Failures((FailureGroup(1302, sites=sites),))
+        (found,) = judge(Evidence(NOW, live=live(), failures=failures, providers=6))
+        assert found.level is level
+
+
+def test_now_is_never_above_the_peak() -> None:
+    samples = fed(3)
+    samples.add(said(NOW + 15, 15, 500))
+    points = [(each.time, each.seconds, each.values["results_recorded"]) for each in samples.since(0)]
+    latest = samples.now(NOW + 15)
+    assert latest is not None
+    coarse = binned(samples.since(0), "results_recorded", NOW, NOW + 30, 1)
+    drawn = plot("x", coarse, points, NOW, NOW + 30, "", latest["results_recorded"])
+    assert drawn.words.startswith("now 96; mean 33.3; peak 96 at ")
 
 
 def test_since_when() -> None:

@@ -147,7 +147,7 @@ def look(admin: Admin) -> tuple[Live, dict[str, Any]]:
 
 
 def _read(txn: Txn, now: int) -> tuple[str, Overview, tuple[list[Delay], dict[str, int]]]:
-    return saved_state(txn), overview(txn, TOP, LIMIT), delays(txn, now, TOP)
+    return saved_state(txn), overview(txn, TOP, LIMIT, now), delays(txn, now, TOP)
 
 
 def spool(folder: Path, reserve_bytes: int) -> dict[str, Any] | None:

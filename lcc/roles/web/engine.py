@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from lcc.config import Config
 from lcc.errors import StoreUnavailable
-from lcc.insight.evidence import Evidence
+from lcc.insight.evidence import Evidence, Outcomes, outcomes
 from lcc.insight.qm_state import Live, read_live
 from lcc.insight.summary import Summary, summarise
 from lcc.insight.verdict import Level, Trouble, Troubles, judge, sentence
@@ -135,6 +135,11 @@ class Monitor:
         return sentence(self.troubles, self.live is not None)
 
     @property
+    def outcomes(self) -> Outcomes:
+        """How the fetches of the last minutes ended: what the verdict is made from."""
+        return outcomes(self.samples.since(self.now() - JUDGED_SECONDS), self.now())
+
+    @property
     def level(self) -> Level:
         """The worst that there is."""
         return max((trouble.level for trouble in self.troubles), default=Level.NOTE)
@@ -194,12 +199,14 @@ class Monitor:
             live, self.fetching, users = await self.database.interact(_read, int(self.now()))
             self.accounts.check(users)
             self.live = live
-            self.samples.add(live.state)
             self.members.update(live)
             self.figures = await self.tasks.interact(task_figures, self.now())
             self.members.update_managers(each.name for each in self.figures.managers if each.down_time is not None)
-            if self.clock.seconds() >= self._summary_due:
-                await self._summarise()
+            try:
+                if self.clock.seconds() >= self._summary_due:
+                    await self._summarise()
+            finally:
+                self.samples.add(self._sampled(live.state))
             self.database_trouble = ""
             self.counters.looks += 1
         except StoreUnavailable as error:
@@ -215,6 +222,12 @@ class Monitor:
         self._state_file.save(self.clock.seconds())
         for follower in list(self.followers):
             follower()
+
+    def _sampled(self, state: dict[str, Any]) -> dict[str, Any]:
+        """What the plots tell of: the queue as the tables beside them count it, which is without cancelled rows."""
+        if not state or self.summary is None:
+            return state
+        return state | {"queue_rows": self.summary.queued}
 
     async def _summarise(self) -> None:
         begun = self.clock.seconds()
@@ -240,6 +253,9 @@ class Monitor:
             failures=None if summary is None else summary.failures,
             points=tuple(self.samples.since(now - JUDGED_SECONDS)),
             disk=self._disk_trouble(),
+            thresholds=self.settings,
+            providers=0 if summary is None else summary.overview.providers,
+            lag_since=None if summary is None else summary.overview.lag_since,
             waiting=0 if summary is None else summary.registrations,
             wanted={} if summary is None else summary.overview.wanted,
             held=(0, 0) if summary is None else summary.overview.held,

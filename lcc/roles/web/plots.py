@@ -35,6 +35,7 @@ class Plot:
 def plot(
     title: str,
     values: Sequence[float | None],
+    samples: Sequence[tuple[float, float, float]],
     start: float,
     end: float,
     unit: str,
@@ -42,32 +43,25 @@ def plot(
 ) -> Plot:
     """Values over a span of time, one for each equal part of it.
 
+    :param samples: (end, seconds, value): what the values were made from; what is said of them is of these, so that
+        "now" is never above the peak.
     :param start, end: seconds since 1970.
     :param unit: of bytes, such as ``B/s``; empty: numbers.
     :param now: the latest value; None: it is not known.
     """
-    known = [value for value in values if value is not None]
-    top = nice(max(known, default=0.0))
+    top = nice(max((value for value in values if value is not None), default=0.0))
     line, area = _paths(values, top)
     ticks = tuple(_with_unit(top * share, unit) if share else "0" for share in (1, 0.5, 0))
     form = slice(11, 16)
     times = tuple(utc(start + (end - start) * share)[form] for share in (0, 0.5, 1))
-    return Plot(title, line, area, ticks, times, _words(values, known, start, end, unit, now))
+    return Plot(title, line, area, ticks, times, _words(samples, unit, now))
 
 
-def _words(
-    values: Sequence[float | None],
-    known: Sequence[float],
-    start: float,
-    end: float,
-    unit: str,
-    now: float | None,
-) -> str:
-    if not known:
+def _words(samples: Sequence[tuple[float, float, float]], unit: str, now: float | None) -> str:
+    if not samples:
         return "no data yet"
-    most = max(known)
-    at = start + (end - start) * (list(values).index(most) + 0.5) / len(values)
-    mean = sum(known) / len(known)
+    at, _, most = max(samples, key=lambda sample: sample[2])
+    mean = sum(seconds * value for _, seconds, value in samples) / sum(seconds for _, seconds, _ in samples)
     latest = "currently unknown" if now is None else f"now {_with_unit(now, unit)}"
     return f"{latest}; mean {_with_unit(mean, unit)}; peak {_with_unit(most, unit)} at {utc(at)[11:16]}"
 

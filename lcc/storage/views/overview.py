@@ -49,6 +49,8 @@ class Overview:
     :ivar run: of the queue manager that claimed the database last; 0: none ever did.
     :ivar providers: registered; ``removing``: of them, those being removed.
     :ivar errors: of fetches that providers were not told yet, or whose telling is not confirmed; the exact count.
+    :ivar lag_since: when the oldest set came that could be fetched at any time, of a provider that is not delayed;
+        None: none waits.
     :ivar busiest: ``(pid, urls to fetch)``.
     :ivar next_retry: when the first URL that waits to be tried again after an error is due; None: none waits.
     :ivar wanted: reason -> providers that are asked for a full set.
@@ -69,6 +71,7 @@ class Overview:
     errors: int
     queue: tuple[Waiting, ...]
     oldest: Oldest | None
+    lag_since: int | None
     busiest: tuple[tuple[int, int], ...]
     next_retry: int | None
     wanted: dict[str, int]
@@ -79,9 +82,10 @@ class Overview:
     deletes: dict[int, Count]
 
 
-def overview(txn: Txn, top: int, limit: int) -> Overview:
+def overview(txn: Txn, top: int, limit: int, now: float) -> Overview:
     """All of it.
 
+    :param now: seconds since 1970.
     :param top: providers listed.
     :param limit: rows looked at where there may be very many.
     """
@@ -117,6 +121,12 @@ def overview(txn: Txn, top: int, limit: int) -> Overview:
         errors=int(errors),
         queue=tuple(_waiting(txn)),
         oldest=None if oldest is None else Oldest(*map(int, oldest)),
+        lag_since=txn.value(
+            f"SELECT MIN(s.time) FROM qpsdb s {WITH_CANCELLED}"
+            " LEFT JOIN pdelays d ON d.pid = s.pid AND d.until_time > ?"
+            f" WHERE s.slot = ? AND {TO_FETCH} > 0 AND d.pid IS NULL",
+            [int(now), FETCH_NOW],
+        ),
         busiest=tuple((pid, count) for pid, count in busiest),
         next_retry=next_retry(txn),
         wanted=dict(

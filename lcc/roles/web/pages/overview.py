@@ -59,6 +59,7 @@ class OverviewPage(MonitorPage):
             plots=plots(self.monitor, SPANS[span]),
             live=live,
             state={} if live is None else live.state,
+            outcomes=self.monitor.outcomes,
             rates=self.monitor.samples.now(self.monitor.now()),
             robots_shown=ROBOTS_SHOWN,
             summary=self.monitor.summary,
@@ -127,6 +128,7 @@ def plots(monitor: Monitor, span_seconds: int) -> list[Plot]:
         plot(
             title,
             binned(points, name, end - span_seconds, end, PARTS),
+            [(point.time, point.seconds, point.values[name]) for point in points],
             end - span_seconds,
             end,
             unit,
