@@ -227,6 +227,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lcc-admin fe where": (("lcc-admin --config fe.toml fe where 1", "the sub-LCC of a provider"),),
     "lcc-admin fe drain": (("lcc-admin --config fe.toml fe drain one", "it gets no new providers"),),
     "lcc-admin fe remove": (("lcc-admin --config fe.toml fe remove two", "it has no providers"),),
+    "lcc-admin move": (
+        ("lcc-admin --config fe.toml move 1 --to three", "while it publishes"),
+        ("lcc-admin --config fe.toml move 1 --cancel", "it stays where it is"),
+    ),
+    "lcc-admin moves": (("lcc-admin --config fe.toml moves --all", "also those that are done"),),
+    "lcc-admin split": (
+        ("lcc-admin --config fe.toml split one --to three --share 0.3", "about a third of its files"),
+    ),
     "lcc-admin urls": (
         ("lcc-admin urls --provider 1 --limit 20", "the first rows of a provider"),
         ("lcc-admin urls --mimetype 'text/*' --prefix http://www.example.org/docs/ --json", "a selection"),

@@ -49,6 +49,8 @@ until lcc-admin urls --json | grep gone.html; do sleep 0.1; done
 lcc-admin --config fe.toml fe init""",
     "lcc-admin fe remove": """printf 'home = "two-home"\\n' > two.toml && lcc-admin --config two.toml init
 lcc-admin --config fe.toml fe add two --uns tcp:127.0.0.1:9999 --database sqlite:two-home/lcc.db""",
+    "lcc-admin move": """printf 'home = "three-home"\\n' > three.toml && lcc-admin --config three.toml init
+lcc-admin --config fe.toml fe add three --uns tcp:127.0.0.1:9998 --database sqlite:three-home/lcc.db""",
     "lcc-admin search": f"""printf '[search]\\nlisten = "unix:{{home}}/search.sock"\\n' >> lcc.toml
 {_RESTART}
 until lcc-admin search wonderful; do sleep 0.1; done""",

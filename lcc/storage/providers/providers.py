@@ -156,6 +156,15 @@ def list_providers(txn: Txn) -> list[Provider]:
     return [_provider(row, tuple(roots.get(row[0], ()))) for row in txn.query(f"{_SELECT} ORDER BY pid")]
 
 
+def provider_files(txn: Txn) -> dict[int, int]:
+    """How many files of each registered provider are cached; watched sites are left out."""
+    sql = (
+        "SELECT p.pid, COALESCE(s.files_used, 0) FROM pidb p LEFT JOIN pstats s ON s.pid = p.pid"
+        " WHERE p.removed = 0 AND p.watched = 0 ORDER BY p.pid"
+    )
+    return dict(txn.query(sql))
+
+
 def add_provider(txn: Txn, provider: Provider) -> int:
     """Register a provider.
 
