@@ -148,7 +148,8 @@ class Front:
 
     :ivar site: what the web servers have: URL -> content; what is absent is not found.
     :ivar log: what was asked of web servers: (sub-LCC, URL).
-    :ivar damaged: content files that the source has lost: ``MACHINE/FILE``.
+    :ivar damaged: content files that cannot be read: ``MACHINE/FILE``; ``content_code`` says why.
+    :ivar altered: content files that hold something else than they should.
     """
 
     def __init__(self, folder: Path, new_url: Callable[[], str] | None = None, subs: int = 2) -> None:
@@ -159,6 +160,8 @@ class Front:
         self.site: dict[str, str] = {}
         self.log: list[tuple[str, str]] = []
         self.damaged: set[str] = set()
+        self.altered: set[str] = set()
+        self.content_code = NOT_FOUND
         self.holding: set[str] = set()
         self.subs: list[Sub] = []
         for number in range(1, subs + 1):
@@ -186,7 +189,9 @@ class Front:
                 "SELECT md5, len FROM lccurl WHERE fetched_machineid = ? AND fetched_fileid = ?", machine, file
             )
             if not rows or name in self.damaged:
-                return {"code": NOT_FOUND, "detail": "410"}
+                return {"code": self.content_code, "detail": "of the content port"}
+            if name in self.altered:
+                return {"md5": "f" * 32, "size_bytes": rows[0][1], "mimetype": "application/octet-stream"}
             return {"md5": rows[0][0], "size_bytes": rows[0][1], "mimetype": "application/octet-stream"}
         self.log.append((sub.name, order.url))
         content = self.site.get(order.url)
@@ -207,6 +212,11 @@ class Front:
         (row,) = self.database.now(placements, [pid])
         assert row is not None
         return row.subid, row.state, row.epoch
+
+    def place_of(self, pid: int) -> int:
+        """The sub-LCC that logins go to."""
+        (row,) = self.database.now(placements, [pid])
+        return 1 if row is None else row.subid
 
     def go(self, seconds: float, each: Callable[[], object] = lambda: None) -> None:
         """Let time pass; robots fetch, who was killed comes again."""

@@ -9,6 +9,7 @@ import pytest
 
 from lcc.model.frontend import AtHome
 from lcc.model.moves import MoveState
+from lcc.roles.qm.moves import mover
 from lcc.storage.fe import moves
 from tests.frontend.kit import NOW
 from tests.frontend.moving import Front
@@ -114,19 +115,75 @@ def test_what_changes_meanwhile_goes_along(make_front: MakeFront) -> None:
     assert held and held[0][0] > 0
 
 
+def file_of(front: Front, url: str) -> str:
+    sql = "SELECT fetched_machineid, fetched_fileid FROM lccurl WHERE curl LIKE ?"
+    ((machine, file),) = front.sub(1).query(sql, f"%{url}")
+    return f"{machine}/{file}"
+
+
 def test_content_that_is_damaged_at_the_source_is_fetched_again(make_front: MakeFront) -> None:
     front = make_front()
     pid = publish(front)
     front.go(1)
-    (name,) = front.sub(1).query("SELECT fetched_machineid, fetched_fileid FROM lccurl WHERE curl LIKE '%/5.html'")
-    front.damaged.add(f"{name[0]}/{name[1]}")
+    front.damaged.add(file_of(front, "/5.html"))
+    front.altered.add(file_of(front, "/6.html"))
     front.log.clear()
     front.order(pid, 2)
     front.go_until(MoveState.DONE)
     front.go(3)
-    assert front.log == [("b", "http://site.example/5.html")]
+    assert sorted(front.log) == [("b", "http://site.example/5.html"), ("b", "http://site.example/6.html")]
     assert front.sub(2).query("SELECT COUNT(*) FROM lccurl WHERE state = 1 AND fetched_fileid IS NULL") == [(0,)]
     assert front.sub(2).query("SELECT COUNT(*) FROM fsmdb WHERE machine <> 20") == [(0,)]
+
+
+@pytest.mark.parametrize("what", ["unreadable", "elsewhere"])
+def test_content_that_cannot_be_copied_ends_the_move(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Nothing would be left of it but what its web server has by now."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.damaged |= {file_of(front, f"/{number}.html") for number in (3, 4, 5)}
+    if what == "unreadable":
+        front.content_code = 403
+    else:
+        monkeypatch.setattr(mover, "DAMAGED_MAX", 1)
+    front.order(pid, 2)
+    move = front.go_until(MoveState.CANCELLED)
+    assert " content files cannot be copied from http://content-1.example:80/: " in move.why
+    front.go(5)
+    assert front.rows(1, pid) == before and front.place_of(pid) == 1
+    assert front.sub(2).query("SELECT pid FROM pidb") == []
+
+
+def test_what_cannot_move_says_why(make_front: MakeFront) -> None:
+    front = make_front()
+    watched, held, polled = (front.sub(1).world.provider() for _ in range(3))
+    write = front.sub(1).database.now
+    write(lambda txn: txn.execute("UPDATE pidb SET watched = 1 WHERE pid = ?", [watched]))
+    write(lambda txn: txn.execute("INSERT INTO heldsweeps VALUES (?, 1, 1, 1, 1, 1)", [held]))
+    front.holding.add("a")
+    front.sub(1).send(1, polled, page(1))
+    write(lambda txn: txn.execute("UPDATE qdb SET source = 33 WHERE pid = ?", [polled]))
+    for number, (pid, why) in enumerate(
+        [(watched, "watched site"), (held, "deletions"), (polled, "feeds, sitemaps, links"), (77, "no provider")], 1
+    ):
+        front.order(pid, 2)
+        assert why in front.go_until(MoveState.CANCELLED, number).why
+    with pytest.raises(moves.CannotMove, match="no sub-LCC"):
+        front.order(5000, 2)
+    with pytest.raises(moves.CannotMove, match="is in sub-LCC a already"):
+        front.order(held, 1)
+    pid = front.sub(1).world.provider()
+    front.order(pid, 2)
+    front.go(2)
+    with pytest.raises(moves.CannotMove, match="moving already"):
+        front.order(pid, 2)
+    front.go_until(MoveState.DONE, 5)
+    with pytest.raises(moves.CannotMove, match="not moving"):
+        front.database.now(moves.cancel_move, pid, "no", NOW)
 
 
 def test_back_and_forth(make_front: MakeFront) -> None:

@@ -21,6 +21,8 @@ from lcc.storage.queue.departing import COUNTERS_KIND, PAGED, WHOLE, Page, Stage
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _COLUMNS = ("pid", "kind", "rowkey", "content", "rowtext")
+_GONE = (404, 410)
+"""Answers of a content port that has lost a file."""
 _LAST_KEY = b"\xff" * 20
 
 
@@ -181,6 +183,27 @@ def carried_set(
 def content_left(txn: Txn, carrier: int) -> int:
     """Content files that are still to be fetched."""
     return int(txn.value("SELECT nurlproc FROM pstats WHERE pid = ?", [carrier], 0))
+
+
+class Uncopied(NamedTuple):
+    """Content that could not be copied.
+
+    :ivar gone: files that the source has lost.
+    :ivar failed: files that it may have.
+    :ivar message: of one of the latter.
+    """
+
+    gone: int
+    failed: int
+    message: str
+
+
+def uncopied(txn: Txn, carrier: int) -> Uncopied:
+    """What could not be copied, as far as errors are kept."""
+    rows = txn.query("SELECT code, COUNT(*), MAX(message) FROM urlerrs WHERE pid = ? GROUP BY code", [carrier])
+    gone = sum(count for code, count, _ in rows if code in _GONE)
+    failed = [(count, message) for code, count, message in rows if code not in _GONE]
+    return Uncopied(int(gone), int(sum(count for count, _ in failed)), failed[0][1] if failed else "")
 
 
 class Carried(NamedTuple):

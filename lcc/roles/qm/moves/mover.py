@@ -33,6 +33,7 @@ from lcc.storage.queue.staging import (
     stage_page,
     stage_whole,
     staged_counts,
+    uncopied,
 )
 from lcc.storage.queue.store import QueueStore
 
@@ -41,11 +42,13 @@ _log = Logger()
 PAGE_ROWS = 1000
 PAUSE_SECONDS = 0.02
 """Between pages, so that others get their turns."""
-AGAIN_SECONDS = 2.0
+AGAIN_SECONDS = 1.0
 """From one comparison to the next."""
 FEW_ROWS = 500
 FEW_FILES = 20
 """With so little left a provider is frozen."""
+DAMAGED_MAX, DAMAGED_SHARE = 100, 0.05
+"""More files that the source has lost say that they were not looked for in the right place."""
 FILES_AHEAD = 5000
 """Content files that wait to be fetched while more rows are read."""
 FREEZE_SECONDS = 20.0
@@ -171,12 +174,22 @@ class Mover:
         left = await self._database.interact(content_left, _carrier(move))
         passes = move.number("passes") + 1
         counts = await self._database.interact(staged_counts, move.pid)
+        await self._check_copies(move, counts["lccurl"])
         progress = {"passes": passes, "rows": counts["lccurl"], "changed": changed, "content_left": left}
         noted = await self._note(move, progress, move.why)
         if changed <= FEW_ROWS * passes and left <= FEW_FILES and self._may_freeze(noted):
             await self._front.write(front_moves.freeze, noted, self._engine.now())
             return True
         return False
+
+    async def _check_copies(self, move: Move, rows: int) -> None:
+        """:raises CannotMove: content cannot be copied, though it may be there."""
+        found = await self._database.interact(uncopied, _carrier(move))
+        count, message = found.failed, found.message
+        if not count and found.gone > DAMAGED_MAX + DAMAGED_SHARE * rows:
+            count, message = found.gone, "they are missing there"
+        if count:
+            raise front_moves.CannotMove(f"{count} content files cannot be copied from {_content(move)}: {message}")
 
     def _may_freeze(self, move: Move) -> bool:
         waited = self._engine.now() - move.number("frozen_time")
@@ -220,11 +233,7 @@ class Mover:
         fence = await self._front.interact(front_moves.get_fence, move.pid, move.source)
         if fence is None or fence.obeyed_epoch < move.epoch:
             return
-        try:
-            await self._check(move, source)
-        except front_moves.CannotMove as error:
-            await self._cannot(move, str(error))
-            return
+        await self._check(move, source)
         await self._compare(move, source, 0.0)
         there = self._source(source)
         await self._step(stage_whole, move.pid, await there.interact(departing_whole, move.pid))
@@ -236,6 +245,7 @@ class Mover:
                 await self._thaw(move, "its content does not come from the source in time")
                 return
             await self._sleep(SHORTLY_SECONDS)
+        await self._check_copies(move, counted["lccurl"])
         await self._front.write(front_moves.flip, move, self._engine.now())
 
     def _is_over(self, move: Move) -> bool:

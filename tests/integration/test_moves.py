@@ -1,0 +1,91 @@
+"""A provider moves between two LCCs, real processes, while it publishes and both queue managers are killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.ports import free_port
+from tests.support.processes.system import OriginServer, Site, System
+from tests.support.waiting import wait_for
+
+from .databases import SQLITE_ALWAYS
+from .test_front_end import FrontEnd
+
+LayOut = Callable[[str, int], Path]
+
+
+class SubLcc(System):
+    """An LCC whose content is read over TCP, because another one's robots do."""
+
+    def __init__(self, folder: Path, name: str, origin: OriginServer, front_url: str, machine: int) -> None:
+        home = folder / name
+        home.mkdir()
+        self.name, self.content_port = name, free_port()
+        extra = f'[fe]\ndatabase = "{front_url}"\nname = "{name}"\nreport_interval = 1.0\n'
+        extra += f'[botm]\nmachine = {machine}\ncontent_listen = "tcp:{self.content_port}:interface=127.0.0.1"\n'
+        super().__init__(home, origin, None, extra, {"uns": 'proxies = ["127.0.0.1"]\n'})
+
+    def join(self, front: FrontEnd) -> None:
+        options = ("--uns", f"tcp:127.0.0.1:{self.port}", "--content", f"http://127.0.0.1:{self.content_port}")
+        front.admin("fe", "add", self.name, "--database", f"sqlite:{self.folder}/home/lcc.db", *options)
+
+
+@SQLITE_ALWAYS
+def test_a_provider_moves_while_it_publishes(
+    tmp_path: Path, origin: OriginServer, lay_out: LayOut, database_url: str | None
+) -> None:
+    front_url = database_url or f"sqlite:{tmp_path}/fe.sqlite"
+    one = SubLcc(tmp_path, "one", origin, front_url, 1)
+    two = SubLcc(tmp_path, "two", origin, front_url, 10_001)
+    front = FrontEnd(tmp_path / "front", front_url)
+    try:
+        pages = lay_out("pages", 30)
+        one.start("all")
+        two.start("all")
+        site = one.add_site("pages")
+        one.join(front)
+        two.join(front)
+        front.start("fe-uns")
+        _publish_in_the_end(front, site)
+        assert len(one.wait_cached(site)) == 30
+
+        wait_for("both have reported", lambda: all(not row["stale"] for row in front.rows("fe", "list")))
+        front.admin("move", str(site.pid), "--to", "two")
+        published = 0
+
+        def moved() -> bool:
+            nonlocal published
+            published += 1
+            (pages / f"later{published}.txt").write_text(f"later {published}\n")
+            _publish_in_the_end(front, site)
+            if published == 2:
+                for lcc in (two, one):
+                    lcc.kill("all")
+                    lcc.start("all")
+            return front.rows("moves", "--all")[0]["state"] == "done"
+
+        wait_for("it has moved", moved)
+        assert front.admin("fe", "where", str(site.pid)) == "two\n"
+        (pages / "last.txt").write_text("last\n")
+        _publish_in_the_end(front, site)
+        assert len(two.wait_cached(site)) == 31 + published
+        wait_for(
+            "nothing is left", lambda: not one.rows("provider", "list") and len(two.rows("provider", "list")) == 1
+        )
+        for lcc in (one, two):
+            lcc.admin("fsck")
+
+        asked = [request["path"] for request in origin.requests()]
+        assert len(asked) == len(set(asked)) == 31 + published
+        one.assert_serial()
+        for each, name in ((front, "fe-uns"), (one, "all"), (two, "all")):
+            each.stop(name)
+    finally:
+        for each in (front, one, two):
+            each.stop_all()
+
+
+def _publish_in_the_end(front: FrontEnd, site: Site) -> None:
+    """The front end may only be starting, or the provider stand still."""
+    wait_for("the set is accepted", lambda: front.publish(site, expect=(0, 3, 4)).returncode == 0)
