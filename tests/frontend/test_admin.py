@@ -184,3 +184,39 @@ def test_registrations_of_a_front_end(front: FrontEnd) -> None:
     assert "no registrations" in front.admin("register", "list").stdout
     assert "no such registration" in front.admin("register", "remove", "1", code=1).stderr
     assert front.rows("register", "list") == []
+
+
+def test_a_provider_is_moved(front: FrontEnd) -> None:
+    """The commands; what the queue managers do is in test_moves.py."""
+    one, url = front.lcc("one")
+    front.admin("fe", "add", "one", *UNS, "--database", url)
+    two, url = front.lcc("two")
+    front.admin("fe", "add", "two", *UNS, "--database", url)
+    for number in range(3):
+        one.admin("provider", "add", "--root", f"http://site{number}.example/")
+    assert front.admin("moves").stdout == "no moves under way (--all shows those that are done)\n"
+    assert "say --to SUB, or --cancel" in front.admin("move", "1", code=2).stderr
+    assert "there is no sub-LCC three" in front.admin("move", "1", "--to", "three", code=1).stderr
+    assert "is in sub-LCC one already" in front.admin("move", "1", "--to", "one", code=1).stderr
+    assert front.admin("move", "1", "--to", "two").stdout == "Provider 1 moves from one to two (move 1).\n"
+    assert "is moving already" in front.admin("move", "1", "--to", "two", "--bandwidth", "9", code=1).stderr
+    (row,) = front.rows("moves")
+    assert (row["pid"], row["source"], row["dest"], row["state"]) == (1, "one", "two", "planned")
+    assert front.admin("move", "1", "--cancel").stdout == "Provider 1 stays in sub-LCC one.\n"
+    assert "is not moving" in front.admin("move", "1", "--cancel", code=1).stderr
+    assert front.rows("moves") == [] and front.rows("moves", "--all")[0]["why"] == "cancelled by an operator"
+    front.admin("fe", "drain", "two")
+    assert "two is draining" in front.admin("move", "1", "--to", "two", code=1).stderr
+    front.admin("fe", "drain", "two", "--undo")
+    front.write(report_vitals, "two", vitals(0, time=NOW - 1000))
+    assert "has not reported" in front.admin("move", "1", "--to", "two", code=1).stderr
+    front.write(report_vitals, "two", vitals(0, time=NOW))
+
+    def has(pid: int, files: int) -> None:
+        one.write(lambda txn: txn.execute("INSERT INTO pstats (pid, files_used) VALUES (?, ?)", [pid, files]))
+
+    for pid, files in ((1, 50), (2, 30), (3, 20)):
+        has(pid, files)
+    assert [row["pid"] for row in front.rows("split", "one", "--to", "two", "--share", "0.5")] == [1]
+    assert [row["pid"] for row in front.rows("split", "one", "--to", "two", "--share", "0.5")] == [2, 3]
+    assert "no provider of two fits" in front.admin("split", "two", "--to", "one").stdout

@@ -39,13 +39,14 @@ def order_move(txn: Txn, pid: int, dest: SubLcc, bandwidth: int | None, now: int
     :raises CannotMove: it is not known, is there, is being made, or is moving.
     """
     place = _place(txn, pid)
+    progress = {} if bandwidth is None else {"bandwidth": bandwidth}
     marks = ",".join("?" * len(UNFINISHED))
     under_way = txn.one(
         f"{_SELECT} WHERE pid = ? AND state IN ({marks})", [pid, *[state.value for state in UNFINISHED]]
     )
     if under_way is not None:
         move = _move(under_way)
-        if move.dest == dest.subid and move.made_time == now:
+        if (move.dest, move.made_time, move.progress) == (dest.subid, now, progress):
             return move  # a repeated interaction
         raise CannotMove(f"provider {pid} is moving already (move {move.id}, {move.state.value})")
     if place.subid == dest.subid:
@@ -64,7 +65,7 @@ def order_move(txn: Txn, pid: int, dest: SubLcc, bandwidth: int | None, now: int
         epoch=place.epoch,
         made_time=now,
         changed_time=now,
-        progress={} if bandwidth is None else {"bandwidth": bandwidth},
+        progress=progress,
         why="",
     )
     txn.insert("moves", _MOVE, [_values(move)])
