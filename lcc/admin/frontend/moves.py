@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
@@ -20,7 +21,7 @@ from lcc.model.frontend import SubLcc, SubState
 from lcc.model.moves import UNFINISHED, Move, MoveState
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.transactions import Txn
-from lcc.storage.fe.moves import CannotMove, cancel_move, list_moves, order_move
+from lcc.storage.fe.moves import CannotMove, cancel_move, list_moves, moves_in, order_move
 from lcc.storage.fe.placements import placements
 from lcc.storage.fe.sublccs import NoSuchSubLcc, get_sublcc, list_sublccs, list_vitals
 from lcc.storage.providers.providers import provider_files
@@ -60,7 +61,7 @@ def move_command(admin: Admin, pid: int, to: str | None, bandwidth: int | None, 
         if to is None:
             moved = _done(database, lambda txn: cancel_move(txn, pid, "cancelled by an operator", admin.now()))
         else:
-            moved = _done(database, lambda txn: _order(admin, txn, pid, to, bandwidth))
+            moved = _done(database, partial(_order, admin, pid, to, bandwidth))
         names = _names(database)
     if as_json:
         click.echo(json.dumps(_record(moved, names)))
@@ -94,15 +95,13 @@ def split_command(admin: Admin, name: str, to: str, share: float, bandwidth: int
         source = _done(database, lambda txn: get_sublcc(txn, name))
         with admin.sublcc(source) as own:
             files = own.interact(provider_files)
-        there = [pid for pid in files if _is_there(database, pid, source)]
+        moving = {move.pid for move in database.interact(moves_in, UNFINISHED)}
+        there = [pid for pid in files if pid not in moving and _is_there(database, pid, source)]
         room = share * sum(files[pid] for pid in there)
         moved: list[Move] = []
         for pid in sorted(there, key=lambda pid: (-files[pid], pid)):
             if files[pid] <= room:
-                try:
-                    moved.append(_ordered(database, admin, pid, to, bandwidth))
-                except CannotMove:
-                    continue  # it is moving already
+                moved.append(_done(database, partial(_order, admin, pid, to, bandwidth)))
                 room -= files[pid]
         names = _names(database)
     listing = Listing(_COLUMNS, as_json)
@@ -152,7 +151,7 @@ def _moves(database: BlockingDatabase, done: bool) -> list[Move]:
     return found
 
 
-def _order(admin: Admin, txn: Txn, pid: int, to: str, bandwidth: int | None) -> Move:
+def _order(admin: Admin, pid: int, to: str, bandwidth: int | None, txn: Txn) -> Move:
     dest = get_sublcc(txn, to)
     if dest.state is not SubState.OPEN:
         raise CannotMove(f"sub-LCC {to} is {dest.state.value}")
@@ -160,13 +159,6 @@ def _order(admin: Admin, txn: Txn, pid: int, to: str, bandwidth: int | None) -> 
     if reported is not None and is_stale(reported, admin.now(), admin.config.fe.stale):
         raise CannotMove(f"sub-LCC {to} has not reported for a while: is its queue manager running?")
     return order_move(txn, pid, dest, bandwidth, admin.now())
-
-
-def _ordered(database: BlockingDatabase, admin: Admin, pid: int, to: str, bandwidth: int | None) -> Move:
-    try:
-        return database.write(lambda txn: _order(admin, txn, pid, to, bandwidth))
-    except NoSuchSubLcc as error:
-        raise Failed(str(error), SEE_LIST) from None
 
 
 def _done(database: BlockingDatabase, what: Callable[[Txn], Any]) -> Any:

@@ -107,7 +107,7 @@ def list_moves(txn: Txn, after: int = 0, limit: int = 1000) -> list[Move]:
     return [_move(row) for row in txn.query(f"{_SELECT} WHERE id > ? ORDER BY id LIMIT ?", [after, limit])]
 
 
-def moves_in(txn: Txn, states: Collection[MoveState], limit: int = 1000) -> list[Move]:
+def moves_in(txn: Txn, states: Collection[MoveState], limit: int = 1_000_000) -> list[Move]:
     """Moves in these states, oldest first."""
     marks = ",".join("?" * len(states))
     values = sorted(state.value for state in states)
