@@ -11,6 +11,7 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 from twisted.python.failure import Failure
 
+from lcc.errors import code
 from lcc.model.links import Page
 from lcc.model.notifiers import SourcedSet
 from lcc.model.sources import Source
@@ -168,6 +169,24 @@ def test_what_a_restored_cache_has_as_deleted_is_told_again(worlds: Worlds) -> N
     world.settle("all", 120)
     assert world.lcc.fetched == [start, f"{start}1", f"{start}1"]
     assert world.status("all").counts["cached"] == 2
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_what_was_refused_for_a_provider_that_was_made_again_is_told_again(worlds: Worlds, private: bool) -> None:
+    """A restored queue had it without private addresses, until the spider asked for it again (66234r)."""
+    start = ROOTS[0]
+    world = worlds({start: b"<p>"}, told_wait=5.0)
+    world.start()
+    world.add("all", start, restrict_to=SCOPE, allow_private=private)
+    while not world.lcc.told:
+        world.clock.advance(0.5)
+        world.clock.pump([0] * 10)
+    world.lcc.errors[start] = code("address-forbidden")
+    world.lcc.fetch()
+    world.lcc.put_back([])
+    world.clock.pump([0] * 20)
+    world.advance(60)
+    assert world.status("all").counts["refused"] == 1 and world.lcc.fetched == [start] * (1 + private)
 
 
 class SlowStream:

@@ -31,7 +31,8 @@ _HOSTS_REMEMBERED = 10_000
 _WAITS_MAX = 100
 """After so many waits, a set that has not arrived was lost with the spool of a UNS: it is waited for no longer.  Nor
 is content that cannot be had, where an earlier version was read: the page is looked at again when that is due."""
-_REFUSED = frozenset(map(code, ("address-forbidden", "redirect-outside", "scheme-unsupported")))
+_FORBIDDEN = code("address-forbidden")
+_REFUSED = frozenset({_FORBIDDEN, *map(code, ("redirect-outside", "scheme-unsupported"))})
 _QUOTAS = frozenset(map(code, ("quota-files", "quota-space")))
 _REDIRECT_OUTSIDE = code("redirect-outside")
 _ELEMENT_CODES = range(1201, 1300)
@@ -180,7 +181,7 @@ class Answers:
             AskedUrl(
                 pid,
                 host.root + url.path,
-                url.told_set if self._lost_upto < url.told_set <= self.newest_set and url.told_time > lost else 0,
+                url.told_set if self._is_of_now(url) and url.told_time > lost else 0,
             )
             for pid, (host, url) in zip(pids, told, strict=True)
         ]
@@ -204,6 +205,8 @@ class Answers:
             found = _verdict(state, row)
             if state.state == CACHED and found is None and url.told_time <= lost and row and row.change and revisited:
                 found = Verdict.UNCHANGED
+            elif state.code == _FORBIDDEN and rules.crawl.settings.allow_private and not self._is_of_now(url):
+                found = Verdict.LOST  # its provider may have been made again, and not have had private addresses yet
             if found is not None:
                 respelled = _respelled(rules, host.root, url) if found is Verdict.GONE else None
                 answers.append(UrlAnswer(host.crawl, url.key, found, url.told_set, state.code, respelled))
@@ -214,6 +217,10 @@ class Answers:
         await self._frontier.answer(answers, [HostRef(host.crawl, host.root) for host in hosts], int(self._now()))
         if unread:
             self._unread(unread)
+
+    def _is_of_now(self, url: ToldUrl) -> bool:
+        """Whether it was told in this epoch, and since the cache was put back."""
+        return self._lost_upto < url.told_set <= self.newest_set
 
     async def _owners(self, rules: CrawlRules, urls: Sequence[tuple[str, int, str]]) -> list[int]:
         """Whose some URLs are.
