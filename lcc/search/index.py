@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import thread_time
@@ -24,8 +24,9 @@ from tantivy import Query as Lookup
 
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.search.folders import size_of
+from lcc.search.folding import Places, fold
 from lcc.search.interfaces import BadPlace, IndexDamaged, OtherVersion
-from lcc.search.schema import TEXTS, hosts_above, index_schema, put_together, set_apart, word_analyzer
+from lcc.search.schema import TEXTS, hosts_above, index_schema, word_analyzer
 from lcc.search.suggestions import nearest
 from lcc.search.values import (
     Clause,
@@ -225,7 +226,9 @@ class TextIndex:
         document.add_text("language", page.language)
         for name, value in (("title", page.title), ("headings", page.headings), ("text", page.text)):
             if value:
-                document.add_text(name, set_apart(value))
+                document.add_text(name, fold(value))
+        if page.text:
+            document.add_bytes("original", page.text.encode())
         document.add_unsigned("provider", page.provider)
         document.add_unsigned("date", max(0, page.date))
         record |= {
@@ -365,8 +368,7 @@ class TextIndex:
         with _reading(self.folder):
             searcher = self._index.searcher()
             found = searcher.search(self._term("version", f"{key}:{change}"), 1).hits
-            text = (searcher.doc(found[0][1]).get_first("text") or "") if found else ""
-            return put_together(text, ())[0]
+            return _original(searcher.doc(found[0][1])) if found else ""
 
     # What is looked for.
 
@@ -397,7 +399,7 @@ class TextIndex:
 
     def _words(self, text: str) -> list[str]:
         """As they are indexed."""
-        found: list[str] = self._analyzer.analyze(set_apart(text))
+        found: list[str] = self._analyzer.analyze(fold(text))
         return found
 
     def _text(self, clause: Clause, fields: Sequence[str]) -> Any:
@@ -463,8 +465,7 @@ class TextIndex:
         def words_of(address: Any) -> set[str]:
             document = searcher.doc(address)
             title = json.loads(document.get_first("record")).get("title", "")
-            text = (document.get_first("text") or "")[:_SAMPLE_CHARS]
-            return {*self._words(title), *self._analyzer.analyze(text)}
+            return {*self._words(title), *self._words(_original(document)[:_SAMPLE_CHARS])}
 
         return nearest(word, (words_of(address) for _, address in found), distance, in_time)
 
@@ -506,21 +507,11 @@ def is_tantivys(error: BaseException) -> bool:
 
 def _hit(document: Any, snippets: Any, score: float) -> Hit:
     record = json.loads(document.get_first("record"))
-    found = snippets.snippet_from_doc(document)
-    whole = document.get_first("text") or ""
-    text = found.fragment()
-    marks = tuple((each.start, each.end) for each in found.highlighted())
-    if not marks:
-        text = whole[:SNIPPET_CHARS]
-    at = whole.find(text)
-    before, behind = whole[max(0, at - _NEAR_CHARS) : at], whole[at + len(text) :][:_NEAR_CHARS]
-    cut = any(map(str.isalnum, before)), any(map(str.isalnum, behind))
-    if not text.isascii():
-        text, marks = put_together(text, _in_characters(text, marks))
+    original = _original(document)
     return Hit(
         record["url"],
         record["title"],
-        Snippet(text, marks, *cut),
+        _snippet(original, snippets),
         score,
         record["key"],
         record["date"],
@@ -530,6 +521,42 @@ def _hit(document: Any, snippets: Any, score: float) -> Hit:
         record["provider"],
         record["browsable"],
     )
+
+
+def _original(document: Any) -> str:
+    """The text of a page, as it came."""
+    return bytes(document.get_first("original") or b"").decode()
+
+
+def _snippet(original: str, snippets: Any) -> Snippet:
+    """The best part of a text, as it came."""
+    folded = fold(original)
+    document = tantivy.Document()
+    document.add_text("text", folded)
+    found = snippets.snippet_from_doc(document)
+    part = found.fragment()
+    marks = tuple((each.start, each.end) for each in found.highlighted())
+    if marks:
+        begin = folded.find(part)
+        if not part.isascii():
+            marks = _in_characters(part, marks)
+        places = Places(original)
+        first, last = places.place(begin), places.place(begin + len(part))
+        marks = _joined((places.place(begin + at) - first, places.place(begin + to) - first) for at, to in marks)
+    else:
+        first, last = 0, min(len(original), SNIPPET_CHARS)
+    before, behind = original[max(0, first - _NEAR_CHARS) : first], original[last:][:_NEAR_CHARS]
+    return Snippet(original[first:last], marks, any(map(str.isalnum, before)), any(map(str.isalnum, behind)))
+
+
+def _joined(marks: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Those that touch become one."""
+    found: list[tuple[int, int]] = []
+    for begin, end in marks:
+        if found and found[-1][1] == begin:
+            begin = found.pop()[0]
+        found.append((begin, end))
+    return tuple(found)
 
 
 def _in_characters(text: str, marks: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
