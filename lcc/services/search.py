@@ -163,7 +163,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         )
     readers = Readers(settings, database, environment.in_thread, environment.token, reactor)
     secure = listen.startswith(("tls:", "ssl:")) or settings.url.startswith("https:")
-    site = build_site(engine, readers, client, environment.token, secure, reactor)
+    site = build_site(engine, readers, client, environment.token, secure, environment.in_thread, reactor)
     for service in (
         HomeService(config.home, disk),
         environment.lock(folder / LOCK),

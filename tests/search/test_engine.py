@@ -90,6 +90,22 @@ def test_many_pages_are_committed_together(tmp_path: Path) -> None:
     world.close()
 
 
+def test_pages_without_text_are_not_read_again_after_a_restart(world: SearchWorld) -> None:
+    world.advance()
+    for number in range(20):
+        put(world, f"{number}.png", b"a picture", "image/png")
+        world.advance(4)
+    commits = world.engine.counters.commits
+    assert 2 <= commits <= 5
+    put(world, "last.png", b"a picture", "image/png")
+    world.advance(100, step=1.0)  # nothing more comes
+    world.kill()
+    world.start()
+    read = world.engine.counters.pages
+    world.advance(5)
+    assert world.engine.counters.pages == read
+
+
 def test_a_killed_server_goes_on_from_its_last_commit(world: SearchWorld) -> None:
     put(world, "a", "<p>words")
     world.advance()

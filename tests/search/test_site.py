@@ -39,7 +39,7 @@ def ask(world: SearchWorld, path: str, is_open: bool = True, method: str = "GET"
     users: Any = None if is_open else Users()
     readers = Readers(attrs.evolve(world.settings, open=is_open), users, defer_nothing, lambda: "0" * 16, world.clock)
     client: Any = None
-    factory = build_site(world.engine, readers, client, lambda: "0" * 16, False, world.clock)
+    factory = build_site(world.engine, readers, client, lambda: "0" * 16, False, world.in_thread, world.clock)
     protocol: Any = factory.buildProtocol(IPv4Address("TCP", "192.0.2.1", 1))
     transport = StringTransport(peerAddress=IPv4Address("TCP", "192.0.2.1", 1))
     transport.abortConnection = transport.loseConnection  # type: ignore[method-assign]

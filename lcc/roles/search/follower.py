@@ -30,7 +30,7 @@ BEGINNING = "0"
 """In place of a token."""
 _WAIT_SECONDS = 60
 _COMMIT_SECONDS = 30.0
-"""What was indexed is committed after so long, however much there is still to read."""
+"""What was read is committed after so long, however much there is still to read, and however little to index."""
 MISSING_SECONDS = 60.0
 """How often pages are asked for again whose content could not be had."""
 _MISSING_AT_ONCE = 50
@@ -143,11 +143,16 @@ class Follower:
             if self._held_bytes or not (count or self._index.state.complete):
                 await self._pause()
                 await self._commit(after, complete=not count)
-        elif (
-            self._held_bytes >= self._settings.memory_bytes
-            or self._clock.seconds() - self._committed >= _COMMIT_SECONDS
-        ):
+            elif after != self._index.token and self._is_time:
+                # Pages that are not indexed: they need not be read again.
+                await self._commit(after)
+        elif self._held_bytes >= self._settings.memory_bytes or self._is_time:
             await self._commit(after)
+
+    @property
+    def _is_time(self) -> bool:
+        """To commit, however much there is still to read."""
+        return self._clock.seconds() - self._committed >= _COMMIT_SECONDS
 
     @property
     def _content(self) -> dict[str, int]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.server import Request
@@ -39,10 +41,17 @@ class Front(SiteFront[Reader]):
     :param client: reads copies of pages.
     :param guard: of the forms.
     :param secure: the site is reached by https.
+    :param in_thread: calls a function that takes long.
     """
 
     def __init__(
-        self, engine: SearchServer, readers: Readers, client: CacheClient, guard: FormGuard, secure: bool
+        self,
+        engine: SearchServer,
+        readers: Readers,
+        client: CacheClient,
+        guard: FormGuard,
+        secure: bool,
+        in_thread: Callable[..., Deferred[Any]],
     ) -> None:
         settings = engine.settings
         super().__init__(
@@ -60,6 +69,7 @@ class Front(SiteFront[Reader]):
         self.settings = settings
         self.readers = readers
         self.client = client
+        self.in_thread = in_thread
         self.templates = _templates()
 
     @property

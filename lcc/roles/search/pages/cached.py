@@ -9,6 +9,7 @@ plugins is given as a file.  HTML is sent in UTF-8, whatever it was in, so that 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
@@ -36,7 +37,12 @@ _SHOWN_HTML = "text/html"
 _HTML = frozenset({_SHOWN_HTML, "application/xhtml+xml"})
 _CONNECTING = ("link", "iframe", "frame", "fencedframe", "object", "embed", "portal")
 """Elements for which browsers connect before any policy is asked."""
-_ELEMENT = re.compile(rb"<(?:%s)" % b"|".join(map(str.encode, _CONNECTING)), re.IGNORECASE)
+_ELEMENT = re.compile(
+    rb"<(%s)." % b"|".join(b"%s(?=%s)" % (name[:-1], name[-1:]) for name in map(str.encode, _CONNECTING)),
+    re.IGNORECASE,
+)
+"""Their names without the last letter; and that."""
+_PIECE_BYTES = 1 << 17
 HTML_BYTES_MAX = 4 << 20
 """Of a copy that is shown as HTML."""
 TEXT_CHARS_MAX = 100_000
@@ -84,7 +90,7 @@ class CachedPage(_OfKey):
             browsable=row["burl"] is not None,
             row=row,
             shows=shows,
-            text=printable(text[:TEXT_CHARS_MAX]),
+            text=await self.front.in_thread(printable, text[:TEXT_CHARS_MAX]),
             text_cut=len(text) > TEXT_CHARS_MAX,
             modified=row["mtime"],
             fetched=row["fetched_time"],
@@ -126,7 +132,7 @@ class CopyPage(_OfKey):
             if size_bytes > HTML_BYTES_MAX:
                 content.close()
                 raise HttpError(404, TOO_LONG)
-            html = unconnected(await content.read(HTML_BYTES_MAX), charset)
+            html = await self.front.in_thread(unconnected, await content.read(HTML_BYTES_MAX), charset)
             channel = request.channel
             if channel is None:
                 return
@@ -162,7 +168,17 @@ def unconnected(content: bytes, charset: str) -> bytes:
 
     :param charset: as its site says; empty: it does not.
     """
-    return _ELEMENT.sub(lambda match: match[0][:-1] + b"x", in_utf8(content, charset)[0])
+    return b"".join(_ELEMENT.sub(rb"<\1x", piece) for piece in _pieces(in_utf8(content, charset)[0]))
+
+
+def _pieces(content: bytes) -> Iterator[bytes]:
+    """Of a length that lets other threads work in between; no element begins in one and ends in another."""
+    begin = 0
+    while begin < len(content):
+        end = content.find(b"<", begin + _PIECE_BYTES)
+        end = len(content) if end < 0 else end
+        yield content[begin:end]
+        begin = end
 
 
 def kind_shown(mimetype: str) -> str:

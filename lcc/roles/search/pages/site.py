@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.web.resource import Resource
 
 from lcc.client.cache import CacheClient
@@ -38,16 +39,23 @@ class SearchSite(GuardedSite):
 
 
 def build_site(
-    engine: SearchServer, readers: Readers, client: CacheClient, token: Callable[[], str], secure: bool, reactor: Any
+    engine: SearchServer,
+    readers: Readers,
+    client: CacheClient,
+    token: Callable[[], str],
+    secure: bool,
+    in_thread: Callable[..., Deferred[Any]],
+    reactor: Any,
 ) -> LimitedFactory:
     """The site with all that it has.
 
     :param client: reads copies of pages.
     :param token: gives 16 hexadecimal digits that nobody can guess.
     :param secure: it is reached by https.
+    :param in_thread: calls a function that takes long.
     """
     settings = engine.settings
-    front = Front(engine, readers, client, FormGuard(token, secure), secure)
+    front = Front(engine, readers, client, FormGuard(token, secure), secure, in_thread)
     root = _Root(front)
     pages: dict[str, Resource] = {
         "": StartPage(front),
