@@ -393,7 +393,7 @@ class TextIndex:
         if clause.kind is Kind.SINCE:
             found = Lookup.range_query(self._schema, "date", FieldType.Unsigned, lower_bound=clause.since)
         else:
-            field = {Kind.SITE: "within", Kind.TYPE: "type", Kind.LANGUAGE: "language"}[clause.kind]
+            field = _FIELDS[clause.kind]
             found = self._term(field, clause.text)
         return Lookup.const_score_query(found, 0.0)
 
@@ -470,6 +470,7 @@ class TextIndex:
         return nearest(word, (words_of(address) for _, address in found), distance, in_time)
 
 
+_FIELDS = {Kind.SITE: "within", Kind.HOST: "site", Kind.TYPE: "type", Kind.LANGUAGE: "language"}
 _KINDS = ("page", "unread", "hidden", "missing")
 
 

@@ -1,4 +1,4 @@
-"""The language of queries: ``words "a phrase" -not title:word site:host type:pdf lang:en since:2026-01``.
+"""The language of queries: ``words "a phrase" -not title:word site:domain host:host type:pdf lang:en since:2026-01``.
 
 All of it must be true of a page.  What is meant is found wherever there is a sense in it: a quotation mark that is
 not closed ends with the query, a prefix that is none is a word, signs are no words.
@@ -98,16 +98,24 @@ def _filter(kind: Kind, said: str, negated: bool, at: int, now: float) -> Clause
     """A clause that is no text."""
     if kind is Kind.SINCE:
         return Clause(kind, said, negated, at, _since(said, at, now))
-    checked = {Kind.SITE: _site, Kind.TYPE: _type, Kind.LANGUAGE: _language}[kind]
+    checked = {Kind.SITE: _site, Kind.HOST: _host, Kind.TYPE: _type, Kind.LANGUAGE: _language}[kind]
     return Clause(kind, checked(said.lower(), at), negated, at)
 
 
-def _site(said: str, at: int) -> str:
+def _site(said: str, at: int, prefix: str = "site") -> str:
     host = said.partition("://")[2] or said
     try:
         return host_of(normalise(f"http://{host.partition('/')[0].strip('.')}/"))
     except UrlError:
-        raise QueryError(f"site: {said[:60]!r} is not a host, such as www.example.org", at) from None
+        raise QueryError(f"{prefix}: {said[:60]!r} is not a host, such as www.example.org", at) from None
+
+
+def _host(said: str, at: int) -> str:
+    """With its port, also one that is usual: then it is that of another scheme."""
+    host, _, port = said.rpartition(":")
+    if not (port.isascii() and port.isdigit()):
+        return _site(said, at, "host")
+    return f"{_site(host, at, 'host')}:{port}"
 
 
 def _type(said: str, at: int) -> str:

@@ -27,6 +27,8 @@ class Kind(Enum):
     """A word or phrase of the title."""
     SITE = "site"
     """A host, with all hosts below it."""
+    HOST = "host"
+    """A host, as :attr:`Hit.site`."""
     TYPE = "type"
     """As :attr:`Hit.type`."""
     LANGUAGE = "lang"

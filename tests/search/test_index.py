@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lcc.roles.search.pages.results import narrowed
 from lcc.search.checksums import damage
 from lcc.search.index import FORMAT, HITS_MAX, SNIPPET_CHARS, IndexState, TextIndex
 from lcc.search.interfaces import BadPlace, IndexDamaged
@@ -176,6 +177,38 @@ def test_facets(index: TextIndex) -> None:
     assert [*found.sites] == [("www.example.org", 2), ("b.example.org:8080", 1), ("other.example", 1)]
     assert dict(found.types) == {"html": 2, "pdf": 1, "text": 1}
     assert search(index, "since:1970", limit=1, after="1").sites == ()
+
+
+SITES = (
+    "example.org",
+    "www.example.org",
+    "example.org:80",  # of https
+    "example.org:443",  # of http
+    "example.org:8080",
+    "[2001:db8::1]",
+    "[2001:db8::1]:80",
+    "192.0.2.1",
+    "192.0.2.1:8080",
+    "xn--mller-kva.example",
+    "xn--mller-kva.example:8080",
+)
+
+
+def test_who_follows_a_facet_finds_as_many_as_it_says(index: TextIndex) -> None:
+    pages = [(site, type_) for count, site in enumerate(SITES[-10:], 1) for type_ in ("html", "pdf") * count]
+    fill(index, *(indexed(number, "word", site=site, type=kind) for number, (site, kind) in enumerate(pages)))
+    fill(index, *(indexed(1000 + at, f"unusual {site}", site=site) for at, site in enumerate(SITES)))
+    for asked in ("word", "type:pdf"):
+        found = search(index, asked)
+        assert len(found.sites) == 10
+        for prefix, facets in (("host", found.sites), ("type", found.types)):
+            for facet in facets:
+                assert search(index, narrowed(asked, prefix, facet)).total == facet.count, facet
+    for site in SITES:
+        assert search(index, f"unusual host:{site}").total == 1
+    assert search(index, "unusual host:müller.example").total == 1
+    assert search(index, "unusual host:MÜLLER.example:8080").hits[0].site == "xn--mller-kva.example:8080"
+    assert search(index, "unusual site:example.org").total == 5
 
 
 def test_what_is_out_of_scope_is_in_nothing_that_is_told(index: TextIndex) -> None:

@@ -239,7 +239,7 @@ async def test_cached_copies(open_search: Callable[..., Searching]) -> None:
 
 def test_rules() -> None:
     assert followed("https://a/") and not followed("javascript:alert(1)") and not followed("data:text/html,x")
-    assert narrowed("a b", "site", Facet("h", 1)) == "a b site:h"
+    assert narrowed("a b", "host", Facet("h", 1)) == "a b host:h"
     assert narrowed('"a b', "type", Facet("pdf", 1)) == '"a b" type:pdf'
     assert several((Facet("a", 1),)) == () and len(several((Facet("a", 1), Facet("b", 1)))) == 2
     assert address("a&b=c", Order.DATE) == "/search?q=a%26b%3Dc&order=date"
@@ -287,7 +287,7 @@ def test_texts_are_shown_as_they_are_read() -> None:
 
 def test_no_link_leads_to_a_query_that_is_refused() -> None:
     facets = (Facet("www.example.org", 2), Facet("x.org", 1))
-    assert len(narrower("words " * 31, "site", facets, Order.RANK, 0)) == 2
-    assert narrower("words " * 32, "site", facets, Order.RANK, 0) == []
-    (only,) = narrower("x" * 985, "site", facets, Order.RANK, 0)
+    assert len(narrower("words " * 31, "host", facets, Order.RANK, 0)) == 2
+    assert narrower("words " * 32, "host", facets, Order.RANK, 0) == []
+    (only,) = narrower("x" * 985, "host", facets, Order.RANK, 0)
     assert only[0].name == "x.org"

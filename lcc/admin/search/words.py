@@ -39,7 +39,7 @@ class SearchGroup(click.Group):
 def search_group() -> None:
     """Search the pages of the cache.
 
-    As in the search page: words, "phrases", -not, title:, site:, type:, lang:, since:.
+    As in the search page: words, "phrases", -not, title:, site:, host:, type:, lang:, since:.
     """
 
 

@@ -102,7 +102,7 @@ class ResultsPage(SearchFrontPage):
             orders=(("Best first", by_rank, order is Order.RANK), ("Newest first", by_date, order is Order.DATE)),
             suggestion=address(results.suggestion, order) if results.suggestion else "",
             narrower=(
-                ("site", narrower(text, "site", several(results.sites), order, now)),
+                ("site", narrower(text, "host", several(results.sites), order, now)),
                 ("type", narrower(text, "type", several(results.types), order, now)),
             ),
             feed=address(text, Order.DATE, format="atom"),
