@@ -184,6 +184,12 @@ STEPS = (
         quick="--urls 100",
     ),
     Step(
+        "search latency",
+        "search_latency",
+        ("notification to found, p50", "notification to found, p90"),
+        quick="--pages 10",
+    ),
+    Step(
         "TLS",
         "tls_sessions",
         (

@@ -14,8 +14,9 @@ DEPTH_MAX = 10_000
 _HIDDEN = frozenset(
     {"script", "style", "template", "noscript", "iframe", "object", "svg", "math", "select", "textarea"}
 )
-NAVIGATION = frozenset({"nav", "footer", "aside", "form", "button"})
-ASIDE = NAVIGATION | {"header"}
+NAVIGATION = frozenset({"nav", "footer", "aside", "label", "button"})
+"""Not forms themselves: of some sites, such as those by ASP.NET, all of a page is in one."""
+ASIDE = NAVIGATION | {"header", "form"}
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 HEADINGS_CHARS_MAX = 10_000
 _MAIN = frozenset({"article", "main"})

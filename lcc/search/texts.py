@@ -26,6 +26,8 @@ TYPES = {
 }
 """MIME types that can be read, and what a search calls them."""
 TITLE_CHARS_MAX = 500
+_HEAD_CHARS = 10_000
+"""Behind so much text no page says anything of itself."""
 _LANGUAGE_CHARS = 3000
 """So much of a text tells its language."""
 _LANGUAGE_CHARS_MIN = 60
@@ -69,6 +71,20 @@ def read_text(document: Document, limits: ExtractionLimits, robot: str) -> PageL
         headings=tidy(headings, limits.page_chars),
         language=language_of(text, declared),
     )
+
+
+def wants_no_copy(document: Document, robot: str) -> bool:
+    """Whether a page asks that no copy of it is shown: it is not to be archived, or not even found.
+
+    :param document: of HTML its content is looked at, too.
+    """
+    found = Found(document, ExtractionLimits())
+    read_headers([each for each in document.headers if each[0].lower() == "x-robots-tag"], found, robot)
+    if TYPES.get(document.mimetype) == "html" and document.content:
+        markup = in_utf8(document.content, document.charset)[0].decode("utf-8", "replace")
+        for words in plain_text(markup, _HEAD_CHARS).robots:
+            found.robots(words)
+    return found.noarchive or found.noindex
 
 
 def _pdf(document: Document, found: Found) -> tuple[str, str]:

@@ -53,3 +53,8 @@ def test_words_of_a_command_line() -> None:
     assert as_query(["apple tree", "x"]) == '"apple tree" x'
     assert as_query(["-title:apple tree", "x"]) == '-title:"apple tree" x'
     assert as_query(['"a b"', "x"]) == '"a b" x'
+
+
+def test_help_has_the_options_of_a_search(lcc: Lcc) -> None:
+    said = lcc.admin("search", "--help").stdout
+    assert all(option in said for option in ("--order [rank|date]", "--limit", "--json", "rebuild", "find"))

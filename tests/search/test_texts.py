@@ -68,6 +68,14 @@ def test_pages_that_ask_not_to_be_found() -> None:
     assert not read("<p>a", headers=[("X-Robots-Tag", "otherbot: noindex")]).noindex
 
 
+def test_forms_that_are_the_whole_page() -> None:
+    found = read(
+        "<body><form id=aspnetForm><input type=hidden><h1>Heading</h1><p>All of the text"
+        "<label>Your name</label><select><option>choice</select><button>Send</button></form>"
+    )
+    assert found.text == "Heading\nAll of the text" and found.headings == "Heading"
+
+
 def test_plain_text_and_its_limit() -> None:
     found = read("a  <b>\r\n\r\n\tc\0", "text/plain")
     assert (found.text, found.title, found.truncated) == ("a <b>\nc", "", False)

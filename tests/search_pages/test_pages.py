@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import pytest_twisted
 from lxml import etree
 
 from lcc.domain.keys import url_key
+from lcc.model.headers import stored_headers
 from lcc.roles.front import printable
 from lcc.roles.search.pages.base import followed
 from lcc.roles.search.pages.cached import kind_shown, unconnected
@@ -235,6 +237,33 @@ async def test_cached_copies(open_search: Callable[..., Searching]) -> None:
     search.cache.delete(1, f"{A}copy")
     for path in (f"/cached/{keys[f'{A}copy']}", f"/copy/{keys[f'{A}copy']}", "/copy/x", f"/copy/{'0' * 40}", "/copy"):
         assert (await browser.get(path)).status == 404, path
+
+
+@pytest_twisted.ensureDeferred
+async def test_pages_that_want_no_copy_to_be_shown(open_search: Callable[..., Searching]) -> None:
+    search = open_search()
+    asking = '<meta name="robots" content="{}">'
+    pages = {word: article(word, "orchard", asking.format(word)) for word in ("noarchive", "noindex", "none", "all")}
+    for name, page in pages.items():
+        search.put(f"{A}{name}", page)
+    header = stored_headers([("X-Robots-Tag", "noarchive")])
+    search.put(f"{A}header", article("header", "orchard"), headers=header)
+    search.put(f"{A}pdf", pdf_with_text("orchard"), mimetype="application/pdf", headers=header)
+    await search.indexed()
+    browser = search.browser()
+    found = await browser.get("/search?q=orchard&format=json")
+    assert sorted(hit["url"] for hit in json.loads(found.body)["hits"]) == [
+        f"{A}{name}" for name in ("all", "header", "noarchive", "pdf")
+    ]
+    shown = {}
+    for name in (*pages, "header", "pdf"):
+        key = url_key(1, f"{A}{name}", "application/pdf" if name == "pdf" else "text/html").hex()
+        replies = [await browser.get(f"/{kind}/{key}") for kind in ("cached", "copy")]
+        shown[name] = [reply.status for reply in replies]
+        assert name == "all" or (b"asks that no copy" in replies[1].body and b"orchard" not in replies[1].body)
+    assert shown.pop("all") == [200, 200] and shown.pop("header") == shown.pop("pdf") == [404, 404]
+    # Of these only the page itself says so: its frame is empty.
+    assert set(map(tuple, shown.values())) == {(200, 404)}
 
 
 def test_rules() -> None:

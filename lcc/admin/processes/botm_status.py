@@ -113,11 +113,18 @@ def _connection(config: Config) -> HTTPConnection:
     text = config.endpoint(config.botm.content_listen)
     if not text:
         raise NotAsked("the BOT-M has no content port ([botm] content_listen)")
+    return _tls_connection(config, text) if text.startswith("tls:") else connection_here(text)
+
+
+def connection_here(text: str) -> HTTPConnection:
+    """To who listens on this machine.
+
+    :param text: the endpoint.
+    :raises NotAsked: it is none that can be connected to without a certificate.
+    """
     path = unix_socket_path(text)
     if path:
         return _UnixConnection(path)
-    if text.startswith("tls:"):
-        return _tls_connection(config, text)
     endpoint = serverFromString(object(), text)
     port = getattr(endpoint, "_port", None)
     if not isinstance(port, int) or text.startswith("ssl"):

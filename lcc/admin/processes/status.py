@@ -13,6 +13,7 @@ import click
 
 from lcc.admin.context import Admin, DatabaseFailed, pass_admin
 from lcc.admin.output import cell
+from lcc.admin.processes.servers import server_lines, servers
 from lcc.admin.tasks.orders import tasks_database
 from lcc.commands.watch import clean, refresh_until_interrupted, watch_option
 from lcc.domain.wording import duration, number
@@ -46,7 +47,7 @@ LIMIT = 100_000
 @watch_option
 @pass_admin
 def status_command(admin: Admin, as_json: bool, watch: bool, every: float) -> None:
-    """Show the state of queue manager, robots, queue, scheduler, managers and spiders."""
+    """Show the state of queue manager, robots, queue, scheduler, managers, spiders, search and push server."""
 
     def text() -> str:
         live, answer = look(admin)
@@ -57,13 +58,16 @@ def status_command(admin: Admin, as_json: bool, watch: bool, every: float) -> No
         else:
             tasks, screen = _record(figures, answer["time"]), list(scheduler_lines(figures, answer["time"]))
         running, crawls = _crawls(admin)
+        asked = servers(admin.config)
         if as_json:
-            return json.dumps(answer | {"tasks": tasks, "spiders": [spider_record(each) for each in running]})
+            spiders_too = {"spiders": [spider_record(each) for each in running]}
+            return json.dumps(answer | {"tasks": tasks} | spiders_too | asked)
         screen = [*lines(answer, live), *screen]
         if crawls:
             active = sum(each.crawl.state is CrawlState.ACTIVE and not each.is_done for each in crawls)
             screen.append(("crawls", f"{len(crawls):,}, {active:,} active (lcc-admin spider status)"))
             screen += spider_lines(running, answer["time"], admin.config.spider.lease)
+        screen += server_lines(asked)
         return "\n".join(clean(f"{name:<13} {line}".rstrip()) for name, line in screen)
 
     if watch:

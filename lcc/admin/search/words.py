@@ -34,6 +34,13 @@ class SearchGroup(click.Group):
             args = ["find", *args]
         return super().parse_args(ctx, args)
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        find = self.commands["find"]
+        records = (each.get_help_record(ctx) for each in find.params if isinstance(each, click.Option))
+        with formatter.section("Options of a search"):
+            formatter.write_dl([each for each in records if each is not None])
+        super().format_options(ctx, formatter)
+
 
 @click.group("search", cls=SearchGroup, subcommand_metavar="WORD... | COMMAND")
 def search_group() -> None:

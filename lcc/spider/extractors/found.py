@@ -44,7 +44,7 @@ class Found:
     :ivar limits: what it may cost.
     :ivar encoding: in which the queries of its links are meant; ``utf-8`` for all that is no HTML.
     :ivar nofollow: none of its links is to be followed.
-    :ivar noindex: it is not to be indexed.
+    :ivar noindex: it is not to be indexed; noarchive: no copy of it is to be shown.
     :ivar truncated: there may be more.
     """
 
@@ -53,7 +53,7 @@ class Found:
         self.limits = limits
         self.encoding = "utf-8"
         self.nofollow = False
-        self.noindex = False
+        self.noindex = self.noarchive = False
         self.truncated = not document.whole
         self._base = ""
         self._links: list[tuple[str, str, str, str]] = []
@@ -97,6 +97,7 @@ class Found:
         words = directives.lower().replace(",", " ").split()
         self.nofollow = self.nofollow or "nofollow" in words or "none" in words
         self.noindex = self.noindex or "noindex" in words or "none" in words
+        self.noarchive = self.noarchive or "noarchive" in words
 
     def fault(self, text: str) -> None:
         """Something of it cannot be read."""

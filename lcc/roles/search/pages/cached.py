@@ -15,12 +15,16 @@ from typing import Any
 from twisted.internet.interfaces import IReactorTime
 
 from lcc.client.blocking import Gone
+from lcc.domain.robots_rules import AGENT
+from lcc.model.headers import pairs_of_lines
 from lcc.model.states import CACHED
 from lcc.roles.front import printable
 from lcc.roles.search.index import NotOpen
 from lcc.roles.search.pages.base import Front, SearchFrontPage, shown_address
 from lcc.roles.search.readers import Reader
 from lcc.search.interfaces import IndexDamaged
+from lcc.search.texts import wants_no_copy
+from lcc.spider.extractors.found import Document
 from lcc.spider.extractors.html import in_utf8
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_security import PAGE_HEADERS
@@ -42,12 +46,14 @@ _ELEMENT = re.compile(
     re.IGNORECASE,
 )
 """Their names without the last letter; and that."""
+_ROBOT = AGENT.lower()
 _PIECE_BYTES = 1 << 17
 HTML_BYTES_MAX = 4 << 20
 """Of a copy that is shown as HTML."""
 TEXT_CHARS_MAX = 100_000
 """Of a text without its page."""
 TOO_LONG = "This page is too long to be shown."
+NO_COPY = "This page asks that no copy of it is shown."
 NOT_FOUND = "There is no copy of this page, or it is in the cache no longer."
 
 
@@ -71,6 +77,8 @@ class _OfKey(SearchFrontPage):
             found = row
         if found is None or found["state"] != CACHED or not reader.access.sees(found["pid"]):
             raise HttpError(404, NOT_FOUND)
+        if wants_no_copy(_document(found), _ROBOT):
+            raise HttpError(404, NO_COPY)
         return found
 
 
@@ -132,7 +140,9 @@ class CopyPage(_OfKey):
             if size_bytes > HTML_BYTES_MAX:
                 content.close()
                 raise HttpError(404, TOO_LONG)
-            html = await self.front.in_thread(unconnected, await content.read(HTML_BYTES_MAX), charset)
+            html = await self.front.in_thread(_shown, _document(row, await content.read(HTML_BYTES_MAX)))
+            if html is None:
+                raise HttpError(404, NO_COPY)
             channel = request.channel
             if channel is None:
                 return
@@ -159,6 +169,16 @@ class CopyPage(_OfKey):
         else:
             await content.pipe_to(writer)
         writer.finish()
+
+
+def _document(row: dict[str, Any], content: bytes = b"") -> Document:
+    headers = pairs_of_lines(row["headers"] or "")
+    return Document(row["curl"], row["mimetype"], row["charset"] or "", headers, content)
+
+
+def _shown(document: Document) -> bytes | None:
+    """HTML as it is shown; None: it asks not to be."""
+    return None if wants_no_copy(document, _ROBOT) else unconnected(document.content, document.charset)
 
 
 def unconnected(content: bytes, charset: str) -> bytes:
