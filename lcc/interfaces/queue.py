@@ -157,6 +157,9 @@ class IQueueRepair(Interface):
         :param least_change: the number of a change that is known to exist.
         :returns: the current epoch (not ``epoch``, if this was done before)."""
 
+    def machine_fault(machine: int) -> Deferred[str]:
+        """Why a machine of this id may not be let in; empty: it may."""
+
     def names_used(machine: int) -> Deferred[int]:
         """No file id above this one is known to have been given out on this machine."""
 

@@ -112,7 +112,7 @@ def test_one_with_providers_is_not_removed(front: FrontEnd) -> None:
     front.admin("fe", "remove", "one", "--force")
 
 
-def test_what_cannot_be_added(front: FrontEnd) -> None:
+def test_what_cannot_be_added(front: FrontEnd, tmp_path: Path) -> None:
     one, url = front.lcc("one")
     one.admin("provider", "add", "--root", "http://a.example/")
     add = ("fe", "add")
@@ -134,6 +134,13 @@ def test_what_cannot_be_added(front: FrontEnd) -> None:
     assert (
         "its range is 50 to 60" in front.admin(*add, "one", *UNS, "--database", url, "--pids", "50-60", code=1).stderr
     )
+    database = BlockingDatabase(url, tmp_path, load_config(front.config_path).database, random=Random(1))
+    database.write(
+        lambda txn: txn.insert("machines", ["machine", "last_seen", "lease_until", "names_upto"], [(9, 0, 0, 1)])
+    )
+    database.close()
+    said = front.admin(*add, "one", *UNS, "--database", url, "--machines", "1-8", code=1).stderr
+    assert "it has machine 9, its range is 1 to 8" in said and "--machines" in said
     assert front.rows("fe", "list") == []
     front.admin(*add, "one", *UNS, "--database", url)
     _, other = front.lcc("other")

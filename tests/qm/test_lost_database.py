@@ -17,6 +17,7 @@ from lcc.roles.cu.selection import pages as answer_pages
 from lcc.roles.cu.tokens import StartAgain
 from lcc.storage.database.status import database_epoch
 from lcc.storage.database.timeline import position
+from lcc.storage.queue.machine_range import limit_machines
 from lcc.storage.queue.repair import JUMP
 from lcc.testing.inline_database import InlineDatabase
 from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
@@ -418,3 +419,11 @@ def test_a_content_folder_that_is_new_gives_no_file_of_the_old_one(world: World,
     back = Botm(world, names_upto=1)
     assert back.names == [1004] and back.heard_first == Names(1004)
     assert Botm(world, names_upto=1, machine=2).names == []
+
+
+def test_a_machine_that_is_not_of_the_range_of_its_sub_lcc_is_not_let_in(world: World, logged: list[Any]) -> None:
+    world.database.now(limit_machines, 11, 20)
+    good, bad = Botm(world, machine=11), Botm(world, machine=2)
+    assert [machine.number for machine in world.engine.machines] == [11]
+    assert bad.closed and not good.closed
+    assert any("machine 2 is not of the range 11 to 20" in str(event) for event in logged)

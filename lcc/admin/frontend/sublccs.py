@@ -34,6 +34,7 @@ from lcc.storage.fe.sublccs import (
 )
 from lcc.storage.providers.pid_range import RangeTaken, limit_pids
 from lcc.storage.providers.providers import provider_ids
+from lcc.storage.queue.machine_range import limit_machines
 from lcc.transport.wires import sublcc_endpoint
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -187,12 +188,16 @@ def add_command(
         **values,
     )
 
+    def limit_ids(txn: Txn, sub: SubLcc) -> None:
+        limit_pids(txn, sub.first_pid, sub.last_pid)
+        limit_machines(txn, sub.first_machine, sub.last_machine)
+
     with admin.front_end() as front, admin.sublcc(wanted) as own:
 
         def add(txn: Txn) -> SubLcc:
             made = add_sublcc(txn, wanted)
             # Before the front end's commit: what cannot be is not noted.
-            own.write(limit_pids, made.first_pid, made.last_pid)
+            own.write(limit_ids, made)
             return made
 
         try:
@@ -200,7 +205,7 @@ def add_command(
         except SubLccExists as error:
             raise Failed(str(error), "give another name, or ids that are free (--pids, --machines)") from None
         except RangeTaken as error:
-            raise Failed(f"{name}: {error}", "give it a range that has them all (--pids FIRST-LAST)") from None
+            raise Failed(f"{name}: {error}", "give it ranges that have them all (--pids, --machines)") from None
     if as_json:
         click.echo(json.dumps(_record(made, None, admin)))
         return

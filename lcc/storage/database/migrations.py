@@ -32,6 +32,9 @@ _APART = {FE: MAIN, MAIN: FE}
 """Series whose tables must not be in one database: both have tables of the same names."""
 
 _FILE = re.compile(r"(?:(?P<series>[a-z]+)_)?(?P<number>\d{3})_(?P<name>[a-z_]+)\.(?P<dialect>[a-z]+)\.sql")
+_is_from = re.compile(r"^-- from (?P<file>\w+): (?P<tables>[a-z_, ]+)$", re.MULTILINE)
+"""A line of a file: the statements about these tables in another file of the same dialect."""
+_about = re.compile(r"CREATE (?:TABLE|INDEX \w+ ON) (?:IF NOT EXISTS )?(\w+)")
 _CREATE_META = {
     "sqlite": "CREATE TABLE IF NOT EXISTS meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "mysql": (
@@ -64,6 +67,17 @@ def split_statements(text: str) -> tuple[str, ...]:
     return tuple(statement.strip() for statement in bare.split(";") if statement.strip())
 
 
+def _statements(text: str, dialect_name: str) -> tuple[str, ...]:
+    """The statements of a file, and those that it has from others."""
+    found = list(split_statements(text))
+    for line in _is_from.finditer(text):
+        tables = set(line["tables"].split(", "))
+        other = resources.files("lcc.storage.sql").joinpath(f"{line['file']}.{dialect_name}.sql")
+        abouts = [(statement, _about.match(statement)) for statement in split_statements(other.read_text("utf-8"))]
+        found += [statement for statement, about in abouts if about is not None and about[1] in tables]
+    return tuple(found)
+
+
 def migrations(dialect_name: str, series: str = MAIN) -> list[Migration]:
     """All changes of a series, in order.
 
@@ -73,7 +87,7 @@ def migrations(dialect_name: str, series: str = MAIN) -> list[Migration]:
     for entry in resources.files("lcc.storage.sql").iterdir():
         match = _FILE.fullmatch(entry.name)
         if match and match["dialect"] == dialect_name and (match["series"] or MAIN) == series:
-            statements = split_statements(entry.read_text("utf-8"))
+            statements = _statements(entry.read_text("utf-8"), dialect_name)
             found.append(Migration(int(match["number"]), entry.name, statements, CONVERSIONS.get(match["name"])))
     found.sort(key=lambda migration: migration.number)
     if [migration.number for migration in found] != list(range(1, len(found) + 1)):

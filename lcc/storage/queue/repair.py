@@ -22,6 +22,7 @@ from lcc.storage.database.status import database_epoch, last_change, queue_size
 from lcc.storage.database.timeline import epoch_of, forget_timelines, known_upto, position
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.sessions import ORDER_JUMP
+from lcc.storage.queue.machine_range import machine_fault
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 JUMP = 1 << 32
@@ -66,6 +67,9 @@ class RepairStore:
 
     def begin_epoch(self, before: str, epoch: str, least_change: int) -> Deferred[str]:
         return self._write(begin_epoch, before, epoch, least_change)
+
+    def machine_fault(self, machine: int) -> Deferred[str]:
+        return self._database.interact(machine_fault, machine)
 
     def names_used(self, machine: int) -> Deferred[int]:
         return self._database.interact(names_used, machine)

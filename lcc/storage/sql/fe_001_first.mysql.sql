@@ -81,34 +81,5 @@ CREATE TABLE IF NOT EXISTS fences (
     INDEX fences_sub (subid, epoch)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- Registrations in progress, as in the tables of an LCC (lcc.storage.providers.registrations).
-CREATE TABLE IF NOT EXISTS registrations (
-    number INT NOT NULL PRIMARY KEY,            -- never used again
-    kind VARCHAR(16) NOT NULL,                  -- provider, root or password (lcc.model.Proves)
-    state VARCHAR(16) NOT NULL,                 -- asked, proven (waits for the operator) or done
-    ticket VARCHAR(255) NOT NULL,               -- what who asked shows to go on; hashed
-    secret VARCHAR(255) NOT NULL,               -- what the file has to hold; hashed
-    password VARCHAR(255) NOT NULL,             -- of the provider, from the proof on; hashed; empty: it stays
-    file VARCHAR(255) NOT NULL,                 -- name of the file
-    folders MEDIUMTEXT NOT NULL,                -- URLs of the folders where it has to be, a JSON list
-    pid INT NOT NULL,                           -- of the provider, also while it is being made; 0: there is none yet
-    contact VARCHAR(255) NOT NULL,              -- mail address of who asked
-    bandwidth BIGINT,                           -- wished, as in pidb
-    timeofday MEDIUMTEXT NOT NULL,              -- wished, as in pidb
-    timezone VARCHAR(255) NOT NULL,             -- wished, as in pidb
-    priority SMALLINT NOT NULL,                 -- wished, as in pidb
-    private SMALLINT NOT NULL,                  -- 1: the proof was on a private address
-    created BIGINT NOT NULL,                    -- when it was asked for
-    expires BIGINT NOT NULL,                    -- when it is forgotten
-    INDEX registrations_expires (expires)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
-
--- Content users of the whole, as in the tables of an LCC (lcc.storage.providers.content_users).
-CREATE TABLE IF NOT EXISTS cudb (
-    cuid INT NOT NULL PRIMARY KEY,              -- its id
-    name VARCHAR(255) NOT NULL,                 -- for operators
-    secret VARCHAR(255) NOT NULL,               -- of its token; hashed (lcc.storage.providers.passwords)
-    providers MEDIUMTEXT NOT NULL,              -- it sees only these, a JSON list of ids; empty: all
-    content SMALLINT NOT NULL,                  -- 1: it may read content; 0: rows only
-    created BIGINT NOT NULL                     -- when it was added
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+-- Registrations in progress, and content users of the whole, in tables like those of an LCC.
+-- from 001_first: registrations, cudb

@@ -81,34 +81,5 @@ CREATE TABLE fences (
 ) WITHOUT ROWID;
 CREATE INDEX fences_sub ON fences (subid, epoch);
 
--- Registrations in progress, as in the tables of an LCC (lcc.storage.providers.registrations).
-CREATE TABLE registrations (
-    number INTEGER NOT NULL PRIMARY KEY,        -- never used again
-    kind TEXT NOT NULL,                         -- provider, root or password (lcc.model.Proves)
-    state TEXT NOT NULL,                        -- asked, proven (waits for the operator) or done
-    ticket TEXT NOT NULL,                       -- what who asked shows to go on; hashed
-    secret TEXT NOT NULL,                       -- what the file has to hold; hashed
-    password TEXT NOT NULL,                     -- of the provider, from the proof on; hashed; empty: it stays
-    file TEXT NOT NULL,                         -- name of the file
-    folders TEXT NOT NULL,                      -- URLs of the folders where it has to be, a JSON list
-    pid INTEGER NOT NULL,                       -- of the provider, also while it is being made; 0: there is none yet
-    contact TEXT NOT NULL,                      -- mail address of who asked
-    bandwidth INTEGER,                          -- wished, as in pidb
-    timeofday TEXT NOT NULL,                    -- wished, as in pidb
-    timezone TEXT NOT NULL,                     -- wished, as in pidb
-    priority INTEGER NOT NULL,                  -- wished, as in pidb
-    private INTEGER NOT NULL,                   -- 1: the proof was on a private address
-    created INTEGER NOT NULL,                   -- when it was asked for
-    expires INTEGER NOT NULL                    -- when it is forgotten
-);
-CREATE INDEX registrations_expires ON registrations (expires);
-
--- Content users of the whole, as in the tables of an LCC (lcc.storage.providers.content_users).
-CREATE TABLE cudb (
-    cuid INTEGER NOT NULL PRIMARY KEY,          -- its id
-    name TEXT NOT NULL,                         -- for operators
-    secret TEXT NOT NULL,                       -- of its token; hashed (lcc.storage.providers.passwords)
-    providers TEXT NOT NULL,                    -- it sees only these, a JSON list of ids; empty: all
-    content INTEGER NOT NULL,                   -- 1: it may read content; 0: rows only
-    created INTEGER NOT NULL                    -- when it was added
-);
+-- Registrations in progress, and content users of the whole, in tables like those of an LCC.
+-- from 001_first: registrations, cudb

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
+from lcc.errors import StreamError
 from lcc.interfaces import IQueueStore
 from lcc.model import UnsStanding
 from lcc.protocols.hello import Hello
@@ -57,7 +58,7 @@ class Repair:
         self._told: set[tuple[str, str]] = set()
 
     async def compare(self, connection: Connection, hello: Hello) -> bool:
-        """Whether the peer may be let in; else it was told to begin anew."""
+        """Whether the peer may be let in; else it was refused, or told to begin anew."""
         await self._lock.acquire()
         try:
             return await (self._uns if hello.role == "uns" else self._botm)(connection, hello)
@@ -102,6 +103,10 @@ class Repair:
     # BOT-Ms.
 
     async def _botm(self, connection: Connection, hello: Hello) -> bool:
+        fault = await self._ask("a BOT-M's hello", lambda: self._store.machine_fault(hello.machine))
+        if fault:
+            connection.stream_failed(StreamError("limit", fault))
+            return False
         witness = ("botm", f"{hello.machine}")
         timeline, change = hello.epoch, hello.acked
         if (
