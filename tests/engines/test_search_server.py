@@ -83,7 +83,7 @@ class Server:
         index = TextIndex(self.index)
         searcher = index._index.searcher()
         found = [searcher.doc(address) for _, address in searcher.search(tantivy.Query.all_query(), 10_000).hits]
-        kept = [(json.loads(each["record"][0]), each["text"]) for each in found]
+        kept = [(json.loads(each["record"][0]), each["original"]) for each in found]
         assert [*index.versions("")] == [*sorted(index.versions(""))]
         return sorted([each for each in kept if "url" in each[0]], key=lambda each: str(each[0]["key"]))
 
