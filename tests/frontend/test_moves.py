@@ -104,7 +104,7 @@ def test_what_changes_meanwhile_goes_along(make_front: MakeFront) -> None:
             publish_more()
     for _ in range(3):
         publish_more()
-    front.go(10)
+    front.go(15)
     assert [answer.code for answer in source.uns.answers] == [0] * len(source.uns.answers)
     cached = {row.curl for row in dest.world.cached(pid).values()}
     assert {f"http://site.example/{number}.html" for number in told} <= cached

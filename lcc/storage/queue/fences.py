@@ -87,6 +87,21 @@ def applied_upto(txn: Txn, uns: str, epoch: str) -> int:
     return int(txn.value(sql, [uns.encode(), epoch.encode()], 0))
 
 
+def held_elsewhere(txn: Txn) -> set[int]:
+    """Providers that have left, with sets that are held for their new homes."""
+    rows = txn.query(
+        "SELECT DISTINCT h.pid FROM heldsets h JOIN fenced f ON f.pid = h.pid AND f.state = 'left' WHERE h.whole > 0"
+    )
+    return {pid for (pid,) in rows}
+
+
+def forget_old_held(write: WriteTransaction, before: int) -> None:
+    """Sets that were held before this time for a provider's new home are long applied there."""
+    write.txn.execute(
+        "DELETE FROM heldsets WHERE time < ? AND pid IN (SELECT pid FROM fenced WHERE state = 'left')", [before]
+    )
+
+
 def held_pieces(txn: Txn, pid: int, after: tuple[int, int] = (0, 0)) -> tuple[str, list[HeldPiece]]:
     """The next pieces of sets that are held of a provider and have come as a whole.
 

@@ -6,7 +6,7 @@ goes on where it was.  One provider is copied at a time; what has been frozen, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -23,7 +23,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves as front_moves
 from lcc.storage.queue.arrivals import arrive_page
 from lcc.storage.queue.departing import PAGED, departing_counts, departing_page, departing_whole, why_not
-from lcc.storage.queue.fences import applied_upto
+from lcc.storage.queue.fences import applied_upto, held_elsewhere
 from lcc.storage.queue.staging import (
     carried_set,
     content_left,
@@ -55,8 +55,9 @@ FREEZE_SECONDS = 20.0
 """A freeze that has not flipped by then is given up."""
 SHORTLY_SECONDS = 0.1
 FREEZE_AGAIN_SECONDS = 30.0
-LATE_SECONDS = 7 * 86400
-"""How long sets that come late at the source are looked for."""
+LATE_SECONDS = 30 * 86400
+"""How long after a move sets that come late at the source are looked for."""
+LATE_LOOK_SECONDS = 10.0
 
 
 class Mover:
@@ -82,6 +83,7 @@ class Mover:
         self._source = source
         self._compared: dict[int, float] = {}
         """Move -> when its next comparison is due, on the clock."""
+        self._late_look = 0.0
 
     async def look(self, me: SubLcc, sublccs: Mapping[int, SubLcc]) -> bool:
         """Go on with what is to be done; True: something is soon to be looked at again."""
@@ -92,11 +94,22 @@ class Mover:
         for move in found:
             if move.state in (MoveState.PLANNED, MoveState.COPYING):
                 copied = copied or move
-            else:
+            elif move.state is not MoveState.DONE:
                 soon |= await self._try(move, sublccs)
         if copied is not None:
             soon |= await self._try(copied, sublccs)
+        clock = self._engine.clock
+        if clock.seconds() >= self._late_look:
+            self._late_look = clock.seconds() + LATE_LOOK_SECONDS
+            await self._take_late([move for move in found if move.state is MoveState.DONE], sublccs)
         return soon
+
+    async def _take_late(self, done: Sequence[Move], sublccs: Mapping[int, SubLcc]) -> None:
+        """Sets that UNSes of former homes had in their spools all the time."""
+        for subid in sorted({move.source for move in done} & sublccs.keys()):
+            pids = await self._source(sublccs[subid]).interact(held_elsewhere)
+            for pid in sorted({move.pid for move in done if move.source == subid} & pids):
+                await self._take_held(pid, sublccs[subid])
 
     async def _try(self, move: Move, sublccs: Mapping[int, SubLcc]) -> bool:
         source = sublccs.get(move.source)
@@ -133,11 +146,10 @@ class Mover:
             await self._forget(move)
             await self._note(move, {"cleaned": True}, move.why)
             return False
-        await self._take_held(move, source)
-        if state is MoveState.ACTIVE:
-            await self._forget(move)
-            await self._front.write(front_moves.end_move, move, self._engine.now())
-            _log.info("Provider {pid} has moved here from sub-LCC {name}", pid=move.pid, name=source.name)
+        await self._take_held(move.pid, source)
+        await self._forget(move)
+        await self._front.write(front_moves.end_move, move, self._engine.now())
+        _log.info("Provider {pid} has moved here from sub-LCC {name}", pid=move.pid, name=source.name)
         return False
 
     # Planned.
@@ -240,8 +252,9 @@ class Mover:
         counted = await there.interact(departing_counts, move.pid)
         if counted != await self._database.interact(staged_counts, move.pid):
             return  # it is compared again
+        until = self._engine.clock.seconds() + FREEZE_SECONDS
         while await self._database.interact(content_left, _carrier(move)):
-            if self._is_over(move):
+            if self._engine.clock.seconds() > until:
                 await self._thaw(move, "its content does not come from the source in time")
                 return
             await self._sleep(SHORTLY_SECONDS)
@@ -279,9 +292,10 @@ class Mover:
         await self._front.write(front_moves.activate, move, engine.now())
         engine.pump()
 
-    async def _take_held(self, move: Move, source: SubLcc) -> None:
+    async def _take_held(self, pid: int, source: SubLcc) -> None:
         """Sets that came to the source after the freeze."""
-        await apply_held(self._engine, self._store, self._database, self._source(source), move.source, move.pid)
+        there = self._source(source)
+        await apply_held(self._engine, self._store, self._database, there, source.subid, pid)
 
     async def _forget(self, move: Move) -> None:
         while await self._step(forget_staged, move.pid, PAGE_ROWS):

@@ -23,6 +23,8 @@ _log = Logger()
 
 LOOK_SECONDS = 1.0
 SOON_SECONDS = 0.1
+AFTER_ERROR_SECONDS = 60.0
+"""Such as: the queue manager may not read the front end's tables."""
 
 
 class Moving:
@@ -81,7 +83,7 @@ class _Looking:
         self._job = Background("Cannot go on with moves of providers", self._ended)
         self._next: IDelayedCall | None = None
         self._running = False
-        self._soon = False
+        self._seconds = LOOK_SECONDS
 
     def start(self) -> None:
         self._running = True
@@ -99,17 +101,19 @@ class _Looking:
         self._job.begin(self._once())
 
     async def _once(self) -> None:
-        self._soon = False
+        self._seconds = LOOK_SECONDS
         if not self._engine.started:
             return
         try:
             # A database that is unavailable is asked again with the next look.
             with suppress(StoreUnavailable):
-                self._soon = await self._look()
+                self._seconds = SOON_SECONDS if await self._look() else LOOK_SECONDS
         except Busy as error:
             self._engine.fatal(error)
+        except Exception:
+            self._seconds = AFTER_ERROR_SECONDS
+            raise
 
     def _ended(self) -> None:
         if self._running:
-            seconds = SOON_SECONDS if self._soon else LOOK_SECONDS
-            self._next = self._engine.clock.callLater(seconds, self._begin)
+            self._next = self._engine.clock.callLater(self._seconds, self._begin)

@@ -10,10 +10,14 @@ from lcc.roles.qm.moves.held import apply_held
 from lcc.storage.database.database import Database
 from lcc.storage.fe.moves import departure, fences_for, obeyed
 from lcc.storage.queue.arrivals import leave_page
-from lcc.storage.queue.fences import forget_held, held_here, put_fence
+from lcc.storage.queue.fences import forget_held, forget_old_held, held_here, put_fence
 from lcc.storage.queue.store import QueueStore
 
 _log = Logger()
+
+HELD_SECONDS = 60 * 86400
+"""How long sets are kept for a provider's new home, which looks for them much shorter."""
+FORGET_EVERY_SECONDS = 3600.0
 
 
 class Obeying:
@@ -28,6 +32,7 @@ class Obeying:
         self._store = store
         self._database = database
         self._front = front
+        self._next_forgetting = 0.0
 
     async def look(self, subid: int) -> bool:
         """Obey what is to be obeyed; True: something is soon to be looked at again.
@@ -41,6 +46,9 @@ class Obeying:
             if order.obeyed_epoch < order.epoch or frozen != (order.state is not Fence.OPEN):
                 soon |= not await self._obey(order)
         await self._apply_here(subid)
+        if self._engine.clock.seconds() >= self._next_forgetting:
+            self._next_forgetting = self._engine.clock.seconds() + FORGET_EVERY_SECONDS
+            await self._store.move_step(self._engine.now(), forget_old_held, self._engine.now() - HELD_SECONDS)
         return soon
 
     async def _obey(self, order: FenceOrder) -> bool:
