@@ -244,6 +244,31 @@ def test_a_fetch_that_does_not_end_ends_the_freeze(make_front: MakeFront) -> Non
     assert front.log[-1] == ("a", "http://site.example/600.html")
 
 
+def test_databases_that_fail_now_and_then(make_front: MakeFront) -> None:
+    """Commits that nobody hears of, and databases that are away for a while."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.order(pid, 2)
+    front.log.clear()
+    databases = [front.sub(1).database, front.sub(2).database, front.database]
+    step = 0
+    while front.move().state is not MoveState.DONE and step < 1000:
+        step += 1
+        some = databases[step % 3]
+        some.lose_results = step % 2
+        databases[(step + 1) % 3].unavailable = step % 5 == 0
+        front.go(0.3)
+        for database in databases:
+            database.unavailable, database.lose_results = False, 0
+        front.go(0.2)
+    front.go(15)
+    assert front.rows(2, pid) == before and front.log == []
+    assert front.place(pid)[0] == 2
+    assert not front.rows(1, pid)
+
+
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("who", ["source", "destination"])
 def test_killed_at_each_write(make_front: MakeFront, backend: Backend, who: str, after: bool) -> None:
