@@ -191,7 +191,7 @@ def main() -> None:
         begun, used = time.perf_counter(), cpu_seconds(pid)
         for _ in range(20):
             hosts = frontier.ready(100)
-            for each in frontier.write(tell, hosts):
+            for each in frontier.write(tell, dict.fromkeys(hosts, ())):
                 told += len(each.urls)
             if len(hosts) < 100:
                 made.write(lambda txn: txn.execute("UPDATE sphost SET told = 0, ready_time = 0"))

@@ -14,7 +14,7 @@ from urllib.parse import quote_from_bytes
 
 from lcc.fetchers.base import Task
 from lcc.fetchers.http_head import UNKNOWN_TYPE, check_type
-from lcc.model import ANY_TYPE, FetchOrder
+from lcc.model import FetchOrder
 
 URI_LIST = "text/uri-list"
 _KNOWN = MimeTypes()
@@ -34,8 +34,8 @@ class Entry(NamedTuple):
 
 
 def wants_folders(order: FetchOrder) -> bool:
-    """A folder is a document to who asks."""
-    return order.mimetype in (ANY_TYPE, URI_LIST)
+    """A folder is a document to who asks for one, or for whatever is there."""
+    return order.mimetype in ("", URI_LIST)
 
 
 def type_of(order: FetchOrder) -> str:
@@ -43,7 +43,7 @@ def type_of(order: FetchOrder) -> str:
 
     :raises FetchError: "mimetype-not-accepted".
     """
-    if order.mimetype != ANY_TYPE:
+    if order.mimetype:
         return ""
     path = order.url.partition("#")[0]
     mimetype = URI_LIST if path.endswith("/") else _KNOWN.guess_type(path, strict=True)[0] or UNKNOWN_TYPE

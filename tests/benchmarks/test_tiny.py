@@ -50,3 +50,11 @@ def test_a_tiny_run(name: str, arguments: str, tmp_path: Path) -> None:
     assert named <= rows.keys()
     # Memory may have grown by nothing.
     assert all(len(row.ours) == 1 and (row.ours[0] > 0 or row.unit == "MB") for row in rows.values())
+
+
+def test_a_tiny_frontier() -> None:
+    arguments = ["--pages", "20", "--urls", "200", "--hosts", "4", "--batch", "10", "--fill", "100"]
+    command = [sys.executable, str(BENCHMARKS / "frontier.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "bytes for a known URL" in done.stdout and "tell: 0 URLs" not in done.stdout

@@ -17,14 +17,14 @@ from lcc.fetchers import file
 from lcc.fetchers.file import FileFetcher
 from lcc.fetchers.folders import Entry, read_list, read_mlsd
 from lcc.fetchers.ftp import FtpFetcher
-from lcc.model import ANY_TYPE, FetchOrder
+from lcc.model import FetchOrder
 from tests.support.roles.fetchers import Outcome, Sink, close_clean, collect, stay
 from tests.support.servers.vsftpd import PrivateVsftpd
 
 reactor: Any = global_reactor
 
 
-async def fetched(fetcher: Any, url: str, mimetype: str = ANY_TYPE, **fields: Any) -> Outcome:
+async def fetched(fetcher: Any, url: str, mimetype: str = "", **fields: Any) -> Outcome:
     sink = Sink()
     order = FetchOrder(1, url, mimetype, private=True, **fields)
     outcome: Outcome = await collect(fetcher.fetch(order, sink, stay), sink)
@@ -68,10 +68,9 @@ async def test_a_folder_is_no_document_to_others_and_none_outside_is_told(folder
     fetcher = FileFetcher(reactor, BotConfig(file_folders=(str(folder),)))
     for url, mimetype in (
         (f"file://{folder}/", "text/html"),
-        (f"file://{folder}/", ""),
-        (f"file://{folder}", ANY_TYPE),
-        (f"file://{folder.parent}/", ANY_TYPE),
-        (f"file://{folder.parent}/outside/", ANY_TYPE),
+        (f"file://{folder}", ""),
+        (f"file://{folder.parent}/", ""),
+        (f"file://{folder.parent}/outside/", ""),
     ):
         assert (await fetched(fetcher, url, mimetype)).error == "file-forbidden", url
     (folder / "out").symlink_to(folder.parent / "outside")

@@ -1,6 +1,6 @@
 """A crawl with real processes and nginx: what is cached is the closure of the links, what the link log has are all of
-them, and each page is fetched once; redirects to other sites are followed; of endless pages few are fetched.
-:mod:`tests.reliability.crawls` has what is killed meanwhile."""
+them, and each page is fetched once; redirects to other sites and folders of files are followed; of endless pages few
+are fetched.  :mod:`tests.reliability.crawls` has what is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def test_a_crawl_from_its_start_to_the_closure(tmp_path: Path) -> None:
     graph = attrs.evolve(graph, links={**graph.links, graph.start: linked, **behind}, moved=server.moved)
     world = Crawling(tmp_path, None, server, graph, spider_settings=SETTINGS)
     try:
+        files = _crawl_files(world)
         world.add()
         world.system.start("all")
         wait_for("the crawl is done", world.is_done)
@@ -35,6 +36,22 @@ def test_a_crawl_from_its_start_to_the_closure(tmp_path: Path) -> None:
         endless = Counter(url.split("/")[4] for url in fetched if is_trap(url))
         assert endless.keys() == TRAPS.keys()
         assert not {name: count for name, count in endless.items() if count > FETCHED_MAX[name]}
+        wait_for("all files are cached", lambda: files == {*filter(_is_file, world.cached())})
         world.system.stop("all")
     finally:
         world.close()
+
+
+def _crawl_files(world: Crawling) -> set[str]:
+    """Their folders are documents with links.  Gives all of these URLs."""
+    files = world.system.files
+    (files / "sub").mkdir(parents=True)
+    (files / "a.html").write_text("<a href=behind.html>b</a>")
+    for name in ("behind.html", "sub/c.txt"):
+        (files / name).write_text("<p>")
+    world.system.admin("spider", "add", "files", "--start", f"file://{files}/", "--restrict-to", "file://")
+    return {f"file://{files}/{name}" for name in ("", "a.html", "behind.html", "sub/", "sub/c.txt")}
+
+
+def _is_file(url: str) -> bool:
+    return url.startswith("file:")

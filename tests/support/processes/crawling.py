@@ -38,10 +38,15 @@ CRAWL = "all"
 
 
 class CrawlingSystem(System):
-    """:class:`System` with further spiders, each with a home of its own."""
+    """:class:`System` with further spiders, each with a home of its own.
+
+    :ivar files: a folder that robots may read.
+    """
 
     def __init__(self, folder: Path, database_url: str | None, spiders: int, spider_settings: str) -> None:
-        super().__init__(folder, None, database_url, extra=f"{SETTINGS}[spider]\n{spider_settings}")
+        self.files = folder / "files"
+        extra = f'file_folders = ["{self.files}"]\n{SETTINGS}[spider]\n{spider_settings}'
+        super().__init__(folder, None, database_url, extra=extra)
         self.spiders = ["spider", *(f"spider{number}" for number in range(2, spiders + 1))]
         text = self.config.read_text()
         for name in self.spiders[1:]:
@@ -123,16 +128,16 @@ class Crawling:
                     yield folder, json.loads(line)
 
     def faults(self) -> Iterator[str]:
-        """What is not as it must be once the crawl is done; of endless pages nothing is said."""
+        """What is not as it must be once the crawl is done; of endless pages and files nothing is said."""
         closure = self.sites.closure()
-        cached = {url: row for url, row in self.cached().items() if not is_trap(url)}
+        cached = {url: row for url, row in self.cached().items() if _is_generated(url)}
         if cached.keys() != closure:
             yield f"cached: {_differences(set(cached), closure)}"
         for url, row in cached.items():
             if row["md5"] != hashlib.md5(self.sites.html(url).encode()).hexdigest():
                 yield f"content: {url} is not what its site has"
                 break
-        links = [each for each in self.kept("links") if not is_trap(each[1]["source"])]
+        links = [each for each in self.kept("links") if _is_generated(each[1]["source"])]
         edges = {(link["source"], link["target"]) for _, link in links}
         if edges != self.sites.edges(closure):
             yield f"link log: {_differences(edges, self.sites.edges(closure))}"
@@ -148,6 +153,10 @@ class Crawling:
         self.system.stop_all()
         self.server.stop()
         self._frontier.close()
+
+
+def _is_generated(url: str) -> bool:
+    return url.startswith("http:") and not is_trap(url)
 
 
 def _differences(found: set[Any], wanted: set[Any]) -> str:
