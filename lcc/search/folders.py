@@ -40,6 +40,14 @@ def keep_index(folder: Path, kept: Path) -> str:
     return f"the damaged one is kept as {kept} ({size}): remove it when nobody needs it"
 
 
+def room_in(folder: Path) -> str:
+    """How much is free there, for people: tantivy does not say that a disk is full."""
+    try:
+        return f"{mebibytes(shutil.disk_usage(folder).free)} free"
+    except OSError as error:
+        return error.strerror or "unknown room"
+
+
 def mebibytes(size_bytes: int) -> str:
     """For people."""
     return f"{size_bytes / (1 << 20):,.1f} MiB"

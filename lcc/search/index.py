@@ -23,7 +23,7 @@ from tantivy import FieldType, Occur
 from tantivy import Query as Lookup
 
 from lcc.numbers import INT64_MAX, parse_number
-from lcc.search.folders import size_of
+from lcc.search.folders import room_in, size_of
 from lcc.search.folding import Places, fold
 from lcc.search.interfaces import BadPlace, IndexDamaged, OtherVersion
 from lcc.search.schema import TEXTS, hosts_above, index_schema, word_analyzer
@@ -193,7 +193,7 @@ class TextIndex:
         except BaseException as error:
             self._give_up()
             if is_tantivys(error):
-                raise OSError(f"cannot write the index in {self.folder}: {error}") from error
+                raise OSError(f"cannot write the index in {self.folder} ({room_in(self.folder)}): {error}") from error
             raise
 
     def _give_up(self) -> None:

@@ -21,6 +21,7 @@ from lcc.roles.search.metrics import SearchMetrics
 from lcc.search.checksums import damage
 from lcc.search.interfaces import IndexDamaged
 from lcc.search.query import parse_query
+from tests.integration.small_disk import SmallDisk, may_mount
 from tests.search.kit import POISON, SearchWorld, in_thread_now, replace
 from tests.support.logs import LoggedErrors
 from tests.support.pdf import pdf_with_text
@@ -311,6 +312,35 @@ def test_files_that_cannot_be_written(world: SearchWorld) -> None:
     world.advance(10)
     assert faults(world) == {} and world.urls("words") == [URL + "a", URL + "b", URL + "c"]
     assert world.engine.counters.rebuilds == 0 and damage(world.engine.index.folder) == ""
+
+
+@pytest.mark.skipif(not may_mount(), reason="this process may not mount")
+def test_a_disk_that_is_full(logged_errors: LoggedErrors) -> None:
+    disk = SmallDisk(16 << 20)
+    world = SearchWorld(disk.path / "search")
+    chance = Random(2)
+    try:
+        put(world, "a", "<p>words")
+        world.advance()
+        disk.fill(64 << 10)
+        for name in "bcd":
+            put(world, name, "<p>words " + " ".join(f"{chance.randrange(1 << 60):x}" for _ in range(10_000)))
+        world.advance(10)
+        assert world.urls("words") == [URL + "a"] and " MiB free): " in faults(world)["reading"]
+        # What may not be shown is not, even if there is no room for an index without it.
+        world.lcc.readable = {2}
+        world.lcc._wake()
+        disk.fill()
+        world.advance(15)
+        with pytest.raises(NotOpen):
+            world.search("words")
+        disk.make_room()
+        world.lcc.readable = None
+        world.advance(15)
+        assert world.urls("words") == [URL + name for name in "abcd"] and faults(world) == {}
+    finally:
+        world.close()
+        disk.close()
 
 
 def test_a_damaged_index_is_built_anew(world: SearchWorld, logged_errors: LoggedErrors) -> None:

@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 import pytest
 import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.task import deferLater
 
 from lcc.roles.search import readers
 from lcc.storage.providers.content_users import remove_content_user
 from tests.support.browser import Browser
 from tests.support.cache import Cache, add_user
+from tests.support.databases import Backend
 from tests.support.logs import LoggedErrors
 
 from .kit import PASSWORD, A, B, Searching, article
@@ -74,6 +77,36 @@ async def test_scopes_hold_in_everything(
     assert (await reader.get("/search?q=orchard")).status == 303
     reply = await ann.post("/logout", {"form": (await ann.get("/")).page.xpath("//input[@name='form']/@value")[0]})
     assert reply.status == 303 and (await ann.get("/search?q=orchard")).status == 303
+
+
+@pytest_twisted.ensureDeferred
+async def test_its_own_token_is_for_fewer_providers_than_before(
+    open_search: Callable[..., Searching], backend: Backend, cache: Cache
+) -> None:
+    token_file = backend.home / "token"
+    more = f'open = true\ntoken_file = "{token_file}"'
+    token_file.write_text(add_user(cache, {1, 2})[1])
+    search = open_search(more)
+    search.put(f"{A}1", article("Mine", "orchard"))
+    search.put(f"{B}2", article("Secret", "orchard"), pid=2)
+    await search.indexed()
+    reply = await search.browser().get("/search?q=orchard&format=json")
+    assert reply.json()["total"] == 2
+    await search.stop()
+    token_file.write_text(add_user(cache, {1})[1])
+    search = open_search(more)
+    titles: set[str] = set()
+
+    async def is_built() -> bool:
+        reply = await search.browser().get("/search?q=orchard&format=json")
+        if reply.status == 503:
+            return False
+        titles.update(hit["title"] for hit in reply.json()["hits"])
+        return bool(reply.json()["complete"])
+
+    while not await is_built():
+        await deferLater(reactor, 0.02)  # type: ignore[arg-type]
+    assert titles == {"Mine"}
 
 
 @pytest_twisted.ensureDeferred
