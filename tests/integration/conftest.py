@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.processes.system import OriginServer, System
-
-from .small_disk import SmallDisk, may_mount, run_in_namespace, why_no_namespace
+from tests.support.small_disk import SmallDisk, may_mount, run_in_namespace, why_no_namespace
 
 DOCUMENTATION = ("/usr/share/doc/python3-doc/html", "/usr/share/doc")
 """Where Debian keeps documentation; ``make system`` installs python3-doc."""

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.support.processes.system import BIN, ROLES, OriginServer, Site, System, files_of
+from tests.support.small_disk import SmallDisk
 from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
-from .small_disk import SmallDisk
 from .test_full_disks import MIB, REJECTED, assert_well, new_system, queued, wait_status, with_content_on
 
 __all__ = ["new_system"]

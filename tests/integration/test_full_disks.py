@@ -16,10 +16,10 @@ from lcc.storage.database.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.support.logs import LoggedErrors
 from tests.support.processes.system import ROLES, OriginServer, System
+from tests.support.small_disk import SmallDisk
 from tests.support.waiting import wait_for
 
 from .raw_provider import RawProvider
-from .small_disk import SmallDisk
 
 MIB = 1 << 20
 REJECTED = 3

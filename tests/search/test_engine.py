@@ -21,10 +21,10 @@ from lcc.roles.search.metrics import SearchMetrics
 from lcc.search.checksums import damage
 from lcc.search.interfaces import IndexDamaged
 from lcc.search.query import parse_query
-from tests.integration.small_disk import SmallDisk, may_mount
 from tests.search.kit import POISON, SearchWorld, in_thread_now, replace
 from tests.support.logs import LoggedErrors
 from tests.support.pdf import pdf_with_text
+from tests.support.small_disk import SmallDisk, may_mount
 
 URL = "http://www.example.org/"
 
