@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import frozen
@@ -125,6 +126,24 @@ class Live:
             return None
         name = key.hex()
         return next((order for order in self.state["orders"] if order["key"] == name), None)
+
+
+def machine_busy(machine: Mapping[str, Any]) -> int:
+    """Places of a machine's robots that are in use; orders that wait at its BOT-M use none.
+
+    :param machine: as it is in the state.
+    """
+    if not machine["connected"]:
+        return 0
+    robots = machine.get("robots", ())
+    told = len(robots) >= machine.get("robots_count", 0)
+    busy = sum(robot["busy"] for robot in robots) if told else machine["orders"]
+    return int(min(busy, machine["capacity"]))
+
+
+def busy_places(state: Mapping[str, Any]) -> int:
+    """The same of all machines."""
+    return sum(machine_busy(machine) for machine in state.get("machines", ()))
 
 
 def _ago(live: Live) -> str:

@@ -15,6 +15,7 @@ from lcc.insight.disks import database_disk
 from lcc.roles.web.console import WebCommands
 from lcc.roles.web.discovery import Discovery, discovery_command
 from lcc.roles.web.engine import Monitor
+from lcc.roles.web.fetching import Fetching
 from lcc.roles.web.metrics import WebMetrics
 from lcc.roles.web.pages.site import build_site
 from lcc.roles.web.processes import TIMEOUT_SECONDS, Processes
@@ -33,6 +34,8 @@ from lcc.transport.tls import ClientTls
 from lcc.transport.wires import certificate_files, endpoint, leaves_machine
 
 _LOCAL = re.compile(r"http://(?:127\.[0-9.]+|localhost|\[::1\])(?::\d+)?", re.ASCII).fullmatch
+MACHINES_ASKED = 16
+"""At once."""
 RETRIES = 1
 """An unreachable database is reported at once."""
 STATEMENT_SECONDS = 5.0
@@ -112,6 +115,7 @@ def build(config: Config, environment: Environment) -> RoleService:
             *parts,
         ),
         _processes(config, environment),
+        Fetching(config, HttpClient(environment.reactor, MACHINES_ASKED, TIMEOUT_SECONDS)),
         environment.token,
         environment.in_thread,
         Discovery(reactor, discovery_command(config)),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import pytest
 import pytest_twisted
+from twisted.internet import reactor
+from twisted.web.resource import Resource
+from twisted.web.server import Request, Site
 
+from lcc.insight.qm_state import busy_places, machine_busy
 from lcc.model import FETCH_NOW, Delay, Provider
 from lcc.roles.web.pages import errors as errors_pages
 from lcc.roles.web.pages import providers as providers_pages
@@ -15,8 +21,9 @@ from lcc.storage.queue.time_slots import write_delays
 from tests.support.browser import Browser
 from tests.support.qm_state import STATE
 from tests.support.queue import notice
+from tests.support.waiting import until
 
-from .kit import Watch
+from .kit import CANARY, Watch
 from .test_pages import check_page, sqlite_only, words
 
 SITES = 5
@@ -142,3 +149,64 @@ async def test_figures_of_one_page_agree(watch: Watch) -> None:
     assert page.xpath("//*[@id='verdict']/@class") == ["verdict warning"]
     (robots,) = page.xpath("//li[contains(@class, 'warning')][h3='Robots']")
     assert "20.0 % failed" in " ".join(robots.text_content().split())
+
+
+class Botm(Resource):
+    """The content port of a BOT-M: its answers to ``/status``."""
+
+    isLeaf = True
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def render_GET(self, request: Request) -> bytes:
+        assert request.path == b"/status"
+        return self.answer
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_what_is_being_fetched_is_what_the_botms_say(watch: Watch) -> None:
+    row = {"pid": 1, "url": f"http://site/a?{CANARY}", "robot": CANARY, "seconds": 2.5, "bytes": 20_480, "attempt": 2}
+    other = row | {"url": "http://site/b", "seconds": 70.0, "attempt": 1}
+    botm, strange = Botm(json.dumps({"fetching": [row, other]}).encode()), Botm(b"[]")
+    clock: Any = reactor
+    ports = [clock.listenTCP(0, Site(each), interface="127.0.0.1") for each in (botm, strange)]
+    try:
+        machines = [
+            STATE["machines"][0] | {"machine": number, "content": f"http://127.0.0.1:{port.getHost().port}"}
+            for number, port in enumerate(ports, 2)
+        ]
+        machines.append(machines[0] | {"machine": 4, "content": "https://127.0.0.1:1"})
+        watch.says(machines=[machines[0] | {"orders": 90}, *machines[1:]], machines_connected=3)
+        await watch.look()
+        fetching = watch.monitor.fetching
+        await until(lambda: bool(fetching.fetches) and len(fetching.troubles) == 2)
+        browser = await watch.visitor()
+        reply = await browser.get("/machines")
+        check_page(reply)
+        text = words(reply)
+        assert f"http://site/b 1 2 {CANARY} 70.0 20.5 kB http://site/a?{CANARY} attempt 2 1 2 {CANARY} 2.5" in text
+        assert "Machine 3: invalid response to /status (status 200)" in text
+        assert "Machine 4: the monitor does not ask at its content port" in text
+        assert "2 URLs are being fetched" in words(await browser.get("/provider/1"))
+        # 90 orders are out, and wait there: no more is busy than there are places.
+        assert "9 of 32 concurrent" in text
+        watch.says(
+            machines=[each | {"capacity": 0, "robots": [], "robots_count": 0} for each in machines], capacity=0
+        )
+        await watch.look()
+        text = words(await browser.get("/machines"))
+        assert "Nothing." in text and "http://site/" not in text and "0 of 0 concurrent" in text
+    finally:
+        for port in ports:
+            await port.stopListening()
+
+
+def test_no_more_places_are_busy_than_there_are() -> None:
+    machine = STATE["machines"][0]
+    assert machine_busy(machine | {"orders": 90}) == 3
+    assert machine_busy(machine | {"orders": 90, "robots_count": 2}) == 32
+    assert machine_busy(machine | {"connected": False}) == 0
+    assert busy_places({"machines": [machine, machine]}) == 6 and busy_places({}) == 0

@@ -124,15 +124,12 @@ async def test_plots_and_rates(watch: Watch) -> None:
 async def test_machines(watch: Watch) -> None:
     away = STATE["machines"][0] | {"machine": 2, "name": CANARY, "connected": False, "ready": False, "capacity": 0}
     watch.queue.send(1, notice(f"a?{CANARY}"), now=int(watch.environment.now()))
-    known = watch.queue.rows()[0].key.hex()
-    orders = [{"pid": 1, "key": key, "machine": 1, "lease_left": 250.0} for key in ("00" * 20, known)]
-    watch.says(machines=[*STATE["machines"], away], orders=orders, centrals=[{"name": CANARY, "machines": 2}])
+    watch.says(machines=[*STATE["machines"], away], centrals=[{"name": CANARY, "machines": 2}])
     await watch.look()
     reply = await (await watch.visitor()).get("/machines")
     check_page(reply)
     text = words(reply)
-    assert f"2 {CANARY} unreachable" in text and "1 botm ready 32 3" in text and "(finished) 1 1 4 minutes" in text
-    assert f"http://site/a?{CANARY} 1 1 4 minutes" in text
+    assert f"2 {CANARY} unreachable" in text and "1 botm ready 32 3" in text
     assert "The BOT-M of machine 2 is unreachable" in reply.text("sentence")
 
 

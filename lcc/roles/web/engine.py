@@ -25,6 +25,7 @@ from lcc.insight.summary import Summary, summarise
 from lcc.insight.verdict import Level, Trouble, Troubles, judge, sentence
 from lcc.roles.accounts import Accounts, Passwords
 from lcc.roles.web.discovery import Discovery
+from lcc.roles.web.fetching import Fetching
 from lcc.roles.web.members import Members
 from lcc.roles.web.processes import Processes
 from lcc.roles.web.samples import Samples
@@ -34,15 +35,12 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.web_users import WebUser, get_web_user, list_web_users
 from lcc.storage.queue.saved_state import saved_state
 from lcc.storage.tasks.figures import TaskFigures, task_figures
-from lcc.storage.views.inspect import queued_urls
 
 _log = Logger()
 
 SHARE = 20
 """Summing up takes at most this part of the time."""
 JUDGED_SECONDS = 1000.0
-FETCHING_NAMED = 50
-"""Outstanding orders, whose URLs are looked up."""
 
 
 @attrs.define
@@ -64,11 +62,10 @@ class Monitor:
     :param now: seconds since 1970.
     :param disk_trouble: why the disk of a SQLite file is nearly full; empty: it is not.
     :param keep: makes what keeps these over a restart.
-    :param processes: asked how they are.
+    :param processes: asked how they are; ``fetching``: BOT-Ms, what they fetch.
     :param token: gives 16 hexadecimal digits that nobody can guess.
     :param in_thread: calls a function that takes long.
     :param discovery: finds the feeds that a page names.
-    :ivar fetching: URLs that are being fetched, by their keys in hexadecimal; those that are for longest.
     :ivar figures: of the scheduler; None: not known yet.
     :ivar looks: how often the figures were read: the number of what is shown.
     """
@@ -86,6 +83,7 @@ class Monitor:
         disk_trouble: Callable[[], str],
         keep: Callable[[Samples, Members], StateFile],
         processes: Processes,
+        fetching: Fetching,
         token: Callable[[], str],
         in_thread: Callable[..., Deferred[Any]],
         discovery: Discovery,
@@ -102,9 +100,9 @@ class Monitor:
         self.samples = Samples()
         self.members = Members()
         self.processes = processes
+        self.fetching = fetching
         self.discovery = discovery
         self.live: Live | None = None
-        self.fetching: dict[str, str] = {}
         self.summary: Summary | None = None
         self.figures: TaskFigures | None = None
         self.troubles: tuple[Trouble, ...] = ()
@@ -157,7 +155,9 @@ class Monitor:
         if self._work is not None:
             self._work.cancel()
         self.accounts.stop()
-        return gatherResults([self._state_file.close(), self.processes.stop()]).addCallback(lambda _: None)
+        return gatherResults([self._state_file.close(), self.processes.stop(), self.fetching.stop()]).addCallback(
+            lambda _: None
+        )
 
     def soon(self) -> None:
         """Look again at once: something was ordered."""
@@ -196,7 +196,8 @@ class Monitor:
     async def _look(self) -> None:
         self.processes.ask()
         try:
-            live, self.fetching, users = await self.database.interact(_read, int(self.now()))
+            live, users = await self.database.interact(_read, int(self.now()))
+            self.fetching.ask(live)
             self.accounts.check(users)
             self.live = live
             self.members.update(live)
@@ -277,8 +278,5 @@ class Monitor:
         return self.database.interact(get_web_user, name)
 
 
-def _read(txn: Txn, now: int) -> tuple[Live, dict[str, str], list[WebUser]]:
-    live = read_live(saved_state(txn), now)
-    keys = [order["key"] for order in live.state["orders"][:FETCHING_NAMED]] if live.alive else []
-    named = queued_urls(txn, [bytes.fromhex(key) for key in keys])
-    return live, {key.hex(): url for key, url in named.items()}, list_web_users(txn)
+def _read(txn: Txn, now: int) -> tuple[Live, list[WebUser]]:
+    return read_live(saved_state(txn), now), list_web_users(txn)

@@ -309,8 +309,3 @@ def count_waiting(txn: Txn, pid: int, code: int, limit: int) -> Count:
             sql += f" AND {column} = ?"
             parameters.append(value)
     return count_rows(txn, sql, parameters, limit)
-
-
-def queued_urls(txn: Txn, keys: Sequence[bytes]) -> dict[bytes, str]:
-    """The URLs of these rows of the queue; of those that are (still) in it."""
-    return dict(txn.query_in("SELECT urlkey, curl FROM qdb WHERE urlkey IN ({in})", keys))

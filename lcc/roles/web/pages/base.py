@@ -13,7 +13,7 @@ from twisted.web.server import Request
 
 from lcc.domain.wording import duration, number, utc
 from lcc.errors import entry_for
-from lcc.insight.qm_state import delay_text
+from lcc.insight.qm_state import busy_places, delay_text, machine_busy
 from lcc.insight.task_words import (
     held_text,
     jobs_text,
@@ -150,6 +150,8 @@ def _templates(monitor: Monitor) -> Environment:
         count=number,
         query=lambda fields: urlencode({name: value for name, value in fields.items() if value not in ("", 0, None)}),
         url=lambda text: quote(text, safe=""),
+        busy=busy_places,
+        machine_busy=machine_busy,
         delay=lambda delay: delay_text(delay, monitor.now()),
     )
     environment.globals.update(

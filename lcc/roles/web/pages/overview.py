@@ -8,7 +8,7 @@ from twisted.logger import Logger
 
 from lcc.numbers import parse_number
 from lcc.protocols.work import ROBOTS_TOLD
-from lcc.roles.web.engine import FETCHING_NAMED, Monitor
+from lcc.roles.web.engine import Monitor
 from lcc.roles.web.pages.base import MonitorPage
 from lcc.roles.web.plots import Plot, plot
 from lcc.roles.web.samples import binned
@@ -38,6 +38,7 @@ LISTED = {
 """What the key of a trouble begins with -> the page that lists what it counts."""
 REFRESH_MIN_SECONDS = 5
 REFRESH_MAX_SECONDS = 9999
+FETCHES_SHOWN = 100
 ROBOTS_SHOWN = 5
 """Of each machine on the first page; that of the machines has all that are known."""
 
@@ -93,7 +94,9 @@ class MachinesPage(MonitorPage):
             state=state,
             robots_shown=ROBOTS_TOLD,
             processes=self.monitor.processes.health,
-            orders_shown=FETCHING_NAMED,
+            fetches=self.monitor.fetching.fetches,
+            fetches_shown=FETCHES_SHOWN,
+            untold=self.monitor.fetching.troubles,
         )
 
 
