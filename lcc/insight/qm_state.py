@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from lcc.domain.wording import duration
+from lcc.domain.wording import duration, utc
 from lcc.errors import entry_for
 from lcc.model import Delay
 
@@ -137,8 +137,9 @@ def machine_busy(machine: Mapping[str, Any]) -> int:
         return 0
     robots = machine.get("robots", ())
     told = len(robots) >= machine.get("robots_count", 0)
-    busy = sum(robot["busy"] for robot in robots) if told else machine["orders"]
-    return int(min(busy, machine["capacity"]))
+    busy: int = sum(robot["busy"] for robot in robots) if told else machine["orders"]
+    capacity: int = machine["capacity"]
+    return min(busy, capacity)
 
 
 def busy_places(state: Mapping[str, Any]) -> int:
@@ -167,12 +168,21 @@ def read_live(text: str, now: int) -> Live:
 
 
 def delay_text(delay: Delay, now: float) -> str:
-    """A delay in words: reason, failures, time left."""
+    """A delay in words: what is waited for, since when, until when."""
     who = "" if delay.pid else "the whole LCC: "
-    why = delay.reason
-    if delay.code and delay.reason == "retry-after":
-        why = f"{why} {delay.code} ({entry_for(delay.code).text})"
-    elif delay.code:
-        entry = entry_for(delay.code)
-        why = f"{why} {delay.code} ({entry.text}), {delay.failures} in a row"
-    return f"{who}{why}, for {duration(delay.until_time - now)}"
+    left = f"in {duration(delay.until_time - now)}"
+    if delay.reason == "hours":
+        return f"{who}waiting for its hours, opens {_clock(delay.until_time, now)} ({left})"
+    if not delay.code:
+        return f"{who}waiting for its {delay.reason}, next fetch {left}"
+    cause = f"{delay.code} {entry_for(delay.code).text}"
+    if delay.reason == "retry-after":
+        return f"{who}told to wait by its site ({cause}), next try {left}"
+    since = f" since {_clock(delay.since_time, now)}" if delay.since_time else ""
+    return f"{who}down{since} ({cause}, {delay.failures} in a row), next try {left}"
+
+
+def _clock(time: float, now: float) -> str:
+    """A time of today, or of another day; in UTC."""
+    text = utc(time)[:16]
+    return text[11:] if text[:10] == utc(now)[:10] else text

@@ -134,7 +134,7 @@ def test_status_of_a_busy_one(site: Site) -> None:
         "priority 1: 7 URLs (1 of them outside hours) in 2 sets of 2 providers",
         "1 of provider 1, received 2023-11-14 22:03:20 UTC (10 minutes ago), 5 URLs left",
         "provider 1: 5, provider 2: 2",
-        "provider 1: site-error 1303 (connection timed out), 2 in a row, for 10 minutes",
+        "provider 1: down (1303 connection timed out, 2 in a row), next try in 10 minutes",
         "1 asked for a full set: old-files",
         "404 Not Found: 2",
         "1 of provider-removed wait for the queue manager",
@@ -343,7 +343,7 @@ def test_provider_show(site: Site) -> None:
     assert (row["errors"], row["queued"], row["full_sets_left"]) == (1, 0, 10)
     assert [delay["code"] for delay in row["delays"]] == [1303]
     shown = site.lcc.admin("provider", "show", "1").stdout
-    assert "site-error 1303 (connection timed out), 2 in a row, for 10 minutes" in shown
+    assert "down (1303 connection timed out, 2 in a row), next try in 10 minutes" in shown
 
 
 def test_provider_set_is_heard_of(site: Site) -> None:

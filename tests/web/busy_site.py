@@ -64,11 +64,15 @@ class BusySite:
         self.counts = dict.fromkeys(COUNTED, 4_000_000)
         self.fetching: dict[int, list[dict[str, Any]]] = {}
         self.ports: dict[int, int] = {}
+        self.queue_level = 1.0
 
     def fill(self) -> None:
         """Providers, queue, errors, delays, cache, a user, and a day of samples."""
         self.database.now(self._fill)
         self.database.now(set_web_user, WebUser("ann", hash_password(PASSWORD, generated=True), True, 1))
+        (queued,) = self.database.query("SELECT SUM(nurls) FROM qpsdb")[0]
+        self.queue_level = int(queued)
+        self.queue_level *= int(queued) / self.queue_rows(self.now)  # so that the day ends with what is in the tables
         points = [self._point(moment) for moment in range(self.now - DAY_SECONDS, self.now, 60)]
         recent = [self._point(moment) for moment in range(self.now - 4000, self.now, 5)]
         names = [*COUNTED, *LEVELS]
@@ -86,7 +90,9 @@ class BusySite:
 
     def queue_rows(self, moment: float) -> int:
         hour = moment / 3600 % 24
-        return int(48_600 + 21_000 * math.sin((hour - 4) / 24 * 2 * math.pi) + 1500 * math.sin(moment / 1700))
+        return int(
+            self.queue_level * (1 + 0.4 * math.sin((hour - 4) / 24 * 2 * math.pi) + 0.03 * math.sin(moment / 1700))
+        )
 
     def _point(self, moment: int) -> tuple[int, list[float]]:
         rate = self.rate(moment)

@@ -12,10 +12,11 @@ from twisted.internet import reactor
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
-from lcc.insight.qm_state import busy_places, machine_busy
+from lcc.insight.qm_state import busy_places, delay_text, machine_busy
 from lcc.model import FETCH_NOW, Delay, Provider
 from lcc.roles.web.pages import errors as errors_pages
 from lcc.roles.web.pages import providers as providers_pages
+from lcc.roles.web.pages.overview import PARTS_MIN, plots
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.queue.time_slots import write_delays
 from tests.support.browser import Browser
@@ -210,3 +211,48 @@ def test_no_more_places_are_busy_than_there_are() -> None:
     assert machine_busy(machine | {"orders": 90, "robots_count": 2}) == 32
     assert machine_busy(machine | {"connected": False}) == 0
     assert busy_places({"machines": [machine, machine]}) == 6 and busy_places({}) == 0
+
+
+def test_words_of_delays() -> None:
+    noon = 1_700_049_600.0  # 2023-11-15 12:00
+    said = [
+        (Delay(1, noon + 14_400, "hours"), "waiting for its hours, opens 16:00 (in 4 hours)"),
+        (Delay(1, noon + 57_600, "hours"), "waiting for its hours, opens 2023-11-16 04:00 (in 16 hours)"),
+        (Delay(1, noon + 120, "bandwidth"), "waiting for its bandwidth, next fetch in 2 minutes"),
+        (Delay(0, noon + 9, "bandwidth"), "the whole LCC: waiting for its bandwidth, next fetch in 9 seconds"),
+        (
+            Delay(1, noon + 120, "site-error", 1302, 3, since_time=noon - 1800),
+            "down since 11:30 (1302 connection refused, 3 in a row), next try in 2 minutes",
+        ),
+        (
+            Delay(1, noon + 60, "retry-after", 503),
+            "told to wait by its site (503 Service Unavailable), next try in 60 seconds",
+        ),
+    ]
+    for delay, text in said:
+        assert delay_text(delay, noon) == text
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_titles_name_the_site_and_empty_columns_are_not_shown(watch: Watch) -> None:
+    await fill(watch)
+    browser = await watch.visitor()
+    page = check_page(await browser.get("/provider/2"))
+    assert page.xpath("//h1/text()") == ["Provider 2 · site0.example"]
+    heads = check_page(await browser.get("/provider/1")).xpath("//*[@id='failed']//table[1]/thead//th/text()")
+    assert "Waiting URLs" in heads and "Unreachable sites" not in heads
+    shown = check_page(await browser.get("/url?url=http://site/1"))
+    assert shown.xpath("//p[@class='address']/a/@href") == ["http://site/1"]
+    assert check_page(await browser.get("/search")).xpath("//input[@id='find']")
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_plots_begin_where_the_data_does(watch: Watch) -> None:
+    for count in range(3):
+        watch.says(counts={**STATE["counts"], "results_recorded": count})
+        await watch.look()
+    (plot, *_) = plots(watch.monitor, 86_400)
+    first, _, last = ((int(time[:2]) * 60 + int(time[3:])) for time in plot.times)
+    assert (last - first) % 1440 == PARTS_MIN * 8  # not the whole day

@@ -113,13 +113,13 @@ def test_plots_stay_in_their_box(values: list[float | None]) -> None:
         (12.34, "12.3"),
         (123.4, "123"),
         (9999, "9,999"),
-        (12_345, "12.3k"),
-        (4.56e6, "4.56M"),
+        (12_345, "12.3\u00a0k"),
+        (4.56e6, "4.56\u00a0M"),
     ],
 )
 def test_numbers(value: float, text: str) -> None:
     assert short(value) == text
-    assert size(12_345) == "12.3 kB" and size(12) == "12 B"
+    assert size(12_345) == "12.3\u00a0kB" and size(12) == "12\u00a0B"
 
 
 @given(st.floats(0, 1e18))

@@ -75,7 +75,16 @@ async def test_a_task_is_added_and_changed(watch: Watch, scheduled: Tasks) -> No
     await watch.look()
     browser = await watch.visitor()
     assert "has not run yet" in words(await browser.get("/tasks"))
-    seen = await filled(browser, "/task-add", command="fetch", args="--city\r\nA  b\r\n;rm", every="3600", data="d")
+    seen = await filled(
+        browser,
+        "/task-add",
+        command="fetch",
+        args="--city\r\nA  b\r\n;rm",
+        every="3600",
+        data="d",
+        on="allow:web* deny:web3",
+    )
+    assert "Hosts allow:web* deny:web3" in words(seen)
     check_page(seen)
     assert "Order 1 is given" in words(seen) and "ordered: the scheduler adds it" in words(seen)
     scheduled.carry_out()
@@ -105,6 +114,8 @@ async def test_a_task_is_added_and_changed(watch: Watch, scheduled: Tasks) -> No
         {"every": "1"},
         {"command": "c"},
         {"kind": "sitemap", "args": "x"},
+        {"command": "c", "every": "1", "on": "web3"},
+        {"command": "c", "every": "1", "on": "deny:*"},
     ):
         check_page(await filled(browser, "/task-add", **bad), 400)
 

@@ -11,6 +11,8 @@ from lcc.domain.hours import DAY_SLOTS
 from lcc.domain.wording import utc
 
 WIDTH, HEIGHT = 600, 120
+SPACE = "\u00a0"
+"""One that does not break."""
 UNITS = ("", "k", "M", "G", "T", "P")
 
 
@@ -104,20 +106,20 @@ def nice(most: float) -> float:
 
 
 def short(value: float) -> str:
-    """``0``, ``0.25``, ``12.3``, ``1,234`` , ``12.3k``, ``4.56M``."""
+    """``0``, ``0.25``, ``12.3``, ``1,234`` , ``12.3 k``, ``4.56 M``; it does not break."""
     if value < 10_000:
         digits = 0 if value >= 100 or value == int(value) else 1 if value >= 10 else 2
         return f"{value:,.{digits}f}"
     for unit in UNITS:
         if value < 999.5:
-            return f"{value:.3g}{unit}"
+            return f"{value:.3g}{SPACE}{unit}"
         value /= 1000
-    return f"{value:.3g}E"
+    return f"{value:.3g}{SPACE}E"
 
 
 def size(count: float) -> str:
     """Bytes as people say them: ``12.3 MB``."""
-    return f"{short(count)} B" if count < 10_000 else f"{short(count)[:-1]} {short(count)[-1]}B"
+    return f"{short(count)}{SPACE if count < 10_000 else ''}B"
 
 
 @attrs.frozen

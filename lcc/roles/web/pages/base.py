@@ -37,6 +37,9 @@ from lcc.transport.http_server import BodyRequest
 
 _log = Logger()
 
+BIG = 1_000_000
+"""Numbers from here on are shortened where they are written large."""
+
 
 class Front(SiteFront[WebUser]):
     """What all pages need: the engine, the sessions, the templates.
@@ -150,6 +153,7 @@ def _templates(monitor: Monitor) -> Environment:
         count=number,
         query=lambda fields: urlencode({name: value for name, value in fields.items() if value not in ("", 0, None)}),
         url=lambda text: quote(text, safe=""),
+        big=lambda value: f"{value:,}" if value < BIG else short(value),
         busy=busy_places,
         machine_busy=machine_busy,
         delay=lambda delay: delay_text(delay, monitor.now()),

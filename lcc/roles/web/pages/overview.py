@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from twisted.logger import Logger
@@ -20,6 +21,8 @@ _log = Logger()
 
 SPANS = {"hour": 3600, "day": 86400}
 PARTS = 180
+PARTS_MIN = 15
+"""Of a plot that has just begun."""
 PLOTS = (
     ("Fetches per second", "results_recorded", ""),
     ("Bandwidth", "wire_bytes", "B/s"),
@@ -121,18 +124,21 @@ class TakenAwayPage(MonitorPage):
 
 
 def plots(monitor: Monitor, span_seconds: int) -> list[Plot]:
-    """The plots of the last so many seconds."""
+    """The plots of the last so many seconds, or from where the data begins."""
     width = span_seconds / PARTS
     # Parts begin at round times, so that a plot moves by whole parts.
     end = (monitor.now() // width + 1) * width
     points = monitor.samples.since(end - span_seconds)
+    known = end - points[0].time + points[0].seconds if points else 0.0
+    count = min(PARTS, max(PARTS_MIN, math.ceil(known / width)))
+    start = end - count * width
     latest = monitor.samples.now(monitor.now()) or {}
     return [
         plot(
             title,
-            binned(points, name, end - span_seconds, end, PARTS),
+            binned(points, name, start, end, count),
             [(point.time, point.seconds, point.values[name]) for point in points],
-            end - span_seconds,
+            start,
             end,
             unit,
             latest.get(name),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -13,6 +14,7 @@ from lcc.errors import UrlError
 from lcc.insight.qm_state import Live, read_live
 from lcc.model import Delay, Provider, ProviderStatus, StoredError
 from lcc.numbers import INT64_MAX, parse_number
+from lcc.roles.front import printable
 from lcc.roles.web.pages.base import Front, MonitorPage
 from lcc.roles.web.plots import Mask, mask
 from lcc.storage.database.order_rows import is_open
@@ -49,6 +51,7 @@ NEXT_ROWS = 10
 SETS = 20
 NEWEST_ERRORS = 10
 SEARCH_CHARS = 4000
+SITE_CHARS = 100
 SITE_CHARS_MIN = 2
 
 
@@ -119,7 +122,7 @@ class ProviderPage(MonitorPage):
         self.front.page(
             request,
             "provider",
-            f"Provider {pid}",
+            f"Provider {pid}{site_of(provider.roots)}",
             found=found,
             provider=provider,
             mask=drawn(slots, provider.hours, provider.timezone, now),
@@ -253,6 +256,12 @@ def _find_urls(txn: Txn, name: str, pid: int, after: bytes | None, rows: int, no
             further.append((each, end.hex()))
     listed = pids or providers_named(txn, name, FOUND_PROVIDERS)
     return _Found(tuple(these_providers(txn, listed, now)), tuple(found), "", tuple(further))
+
+
+def site_of(roots: Sequence[str]) -> str:
+    """The site of a provider, behind its number in a title; empty: it has none."""
+    host = printable(urlsplit(roots[0]).netloc.rpartition("@")[2], SITE_CHARS) if roots else ""
+    return f" · {host}" if host else ""
 
 
 def slots_of(front: Front) -> TimeSlots:

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from lcc.domain.job_hosts import check_rules
 from lcc.insight.task_inputs import InputError, check_kind, check_name, checked_command
 from lcc.model.tasks import COMMAND, Job, JobSpec, Task, TaskState
 from lcc.roles.web.pages.orders import (
@@ -127,8 +128,10 @@ class AddTaskPage(OrderingPage):
         args = [line.removesuffix("\r") for line in fields.get("args", "").rstrip("\r\n").split("\n")]
         words = ([command] if command else []) + (args if args != [""] else [])
         resource = fields.get("resource", "").strip()
+        on = tuple(fields.get("on", "").split())
         try:
             check_kind(kind)
+            check_rules(on)
             if resource:
                 check_name(resource)
             command, arguments = checked_command(kind, words)
@@ -138,6 +141,6 @@ class AddTaskPage(OrderingPage):
             raise HttpError(400, f"Not done: {error}.") from None
         when = when_of(fields, self.monitor.config.timezone, self.monitor.now())
         state = TaskState.SUSPENDED if fields.get("suspended") else TaskState.ACTIVE
-        spec = JobSpec(kind, command, arguments, resource, data=fields.get("data", ""))
+        spec = JobSpec(kind, command, arguments, resource, on=on, data=fields.get("data", ""))
         new, order = await self.order_task(request, Task(0, spec, when, state))
         self.front.redirect(request, f"/{'feed' if kind == FEED else 'task'}/{new}?order={order}")

@@ -44,7 +44,7 @@
 
   function follow() {
     const events = new EventSource("/live");
-    events.onopen = () => say("on", "Live.");
+    events.onopen = () => say("on", "Live");
     events.addEventListener("look", look);
     events.onerror = () => {
       say("off", "Disconnected; the numbers shown are stale.");
