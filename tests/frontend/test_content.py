@@ -13,10 +13,11 @@ import pytest
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
-from lcc.config import parse_config
+from lcc.config import CuConfig, parse_config
 from lcc.errors import ConfigError, StoreUnavailable
 from lcc.model.frontend import AtHome, SubState
 from lcc.roles.cu.answers import begin_answer
+from lcc.roles.cu.atom import changed_lately
 from lcc.roles.cu.cache import OneLcc, row_of
 from lcc.roles.cu.formats import FORMATS
 from lcc.roles.cu.front.cache import FrontCache
@@ -26,6 +27,7 @@ from lcc.roles.cu.query import Query, parse_query
 from lcc.roles.cu.tokens import StartAgain, Token, TokenError
 from lcc.roles.cu.waiting import answer_when_changed
 from lcc.roles.cu.watcher import PERIOD_SECONDS, ChangeWatcher
+from lcc.roles.cu.web.site import OF_ONE_LCC, build_site
 from lcc.roles.sub_databases import SubDatabases
 from lcc.services.fe_cu import build
 from lcc.storage.database.migrations import FE, MAIN
@@ -411,6 +413,40 @@ def test_a_provider_that_is_being_made_is_where_it_will_be(worlds: Worlds) -> No
     worlds.front.now(put_making, 299, 1, NOW)
     home = result_of(worlds.several.home(299))
     assert home is worlds.subs.all[0].reads and AtHome.MAKING.value == "making"
+
+
+def test_an_atom_feed_over_all_of_them(worlds: Worlds) -> None:
+    for number in range(9):
+        worlds.put(PIDS[number % len(PIDS)], f"{number}", change_time=NOW + number)
+    found = []
+    for cache in (worlds.one, worlds.several):
+        rows, token = result_of(Deferred.fromCoroutine(changed_lately(cache, Query())))
+        found.append([row.curl for row in rows])
+        assert result_of(Deferred.fromCoroutine(changed_lately(cache, asked(since=token)))) == ([], token)
+        few, token = result_of(Deferred.fromCoroutine(changed_lately(cache, asked(since=0, limit=2))))
+        rest, _ = result_of(Deferred.fromCoroutine(changed_lately(cache, asked(since=token))))
+        assert (len(few), {row.curl for row in few + rest}) == (2, set(found[0]))
+    assert found[0] == found[1] and len(found[0]) == 9
+    worlds.database(2).away = True
+    with pytest.raises(StoreUnavailable):
+        result_of(Deferred.fromCoroutine(changed_lately(worlds.several, Query())))
+
+
+def _paths(cache: Any, tasks: Any, hub: Any) -> tuple[set[str], set[str]]:
+    """The resources of the HTTP interface, and the paths that its document describes."""
+    nobody: Any = None
+    site: Any = build_site(cache, nobody, nobody, CuConfig(), "content", Clock(), None, tasks, nobody, hub)
+    children = site.wrappedFactory.resource.children
+    return {name.decode() for name in children}, set(json.loads(children[b"openapi.json"]._body)["paths"])
+
+
+def test_a_front_end_has_the_resources_of_an_lcc_but_these(worlds: Worlds) -> None:
+    """Whoever adds one to an LCC says here whether a front end has it."""
+    of_lcc, told_by_lcc = _paths(worlds.one, object(), object())
+    of_front, told_by_front = _paths(worlds.several, None, None)
+    assert of_front <= of_lcc and told_by_front <= told_by_lcc
+    assert of_lcc - of_front == {"items", "robots", "hub"}
+    assert told_by_lcc - told_by_front == set(OF_ONE_LCC)
 
 
 def test_a_front_end_has_no_hub() -> None:

@@ -16,18 +16,16 @@ from lcc.insight.records import CACHED, user_record
 from lcc.model import CachedUrl
 from lcc.protocols.xmlfeed import NAMESPACE
 from lcc.protocols.xmltext import escape
-from lcc.roles.cu.formats import row_attributes
+from lcc.roles.cu.cache import Cache
+from lcc.roles.cu.formats import FORMATS, row_attributes
 from lcc.roles.cu.query import Query, QueryError, parse_query
 from lcc.roles.cu.selection import begin, read_page
-from lcc.roles.cu.tokens import NOW, Token, parse_token
-from lcc.storage.database.status import forgotten_upto
+from lcc.roles.cu.tokens import Token
 from lcc.storage.database.transactions import Txn
 
 MEDIA_TYPE = "application/atom+xml"
 PATH = "atom"
 ENTRIES_MAX = 100
-RECENT_CHANGES = 1000
-"""Who has no token gets the last entries of so many changes of the cache."""
 _TOMBSTONES = "http://purl.org/atompub/tombstones/1.0"
 
 
@@ -45,18 +43,37 @@ class Changed:
     more: bool
 
 
-def read_changed(txn: Txn, query: Query) -> Changed:
-    """What has changed since the query's token; the last changes, if it has none.
+def _limited(query: Query) -> Query:
+    return attrs.evolve(query, limit=min(query.limit or ENTRIES_MAX, ENTRIES_MAX))
+
+
+async def changed_lately(cache: Cache, query: Query) -> tuple[Sequence[CachedUrl], str]:
+    """What has changed since the query's token, and the token that covers it; the last changes, if it has none.
 
     :raises TokenError, StartAgain: the token is no good.
+    :raises StoreUnavailable: nobody answers.
     """
     recent = query.since is None
     if recent:
-        token = parse_token(str(begin(txn, attrs.evolve(query, since=NOW, limit=None)).token))
-        number = max(token.number - RECENT_CHANGES, forgotten_upto(txn), 0)
-        query = attrs.evolve(query, since=str(token.advanced(number)), limit=None)
-    else:
-        query = attrs.evolve(query, limit=min(query.limit or ENTRIES_MAX, ENTRIES_MAX))
+        query = attrs.evolve(query, since=await cache.lately(query), limit=None)
+    piece = await cache.begin(query if recent else _limited(query), FORMATS["jsonl"])
+    rows = list(piece.urls)
+    while piece.after is not None:
+        piece = await cache.go_on(piece.after, FORMATS["jsonl"])
+        rows += piece.urls
+    assert piece.token is not None  # it is about changes
+    if recent:
+        # Those of several sub-LCCs come one sub-LCC after the other.
+        rows.sort(key=lambda row: row.change_time or row.fetched_time or 0)
+    return rows[-ENTRIES_MAX:], piece.token
+
+
+def read_changed(txn: Txn, query: Query) -> Changed:
+    """What has changed since the query's token.
+
+    :raises TokenError, StartAgain: the token is no good.
+    """
+    query = _limited(query)
     place = begin(txn, query)
     rows: list[CachedUrl] = []
     while True:
@@ -66,8 +83,7 @@ def read_changed(txn: Txn, query: Query) -> Changed:
             break
         place = page.after
     assert page.token is not None  # it is about changes
-    more = not recent and len(rows) >= (query.limit or 0)
-    return Changed(rows[-ENTRIES_MAX:], page.token, more)
+    return Changed(rows, page.token, len(rows) >= (query.limit or 0))
 
 
 def asked_of(topic: str, url: str) -> Query | None:
@@ -114,23 +130,25 @@ def link_header(topic: str, hub: str) -> str:
     return f'<{topic}>; rel="self"' + (f', <{hub}>; rel="hub"' if hub else "")
 
 
-def atom_document(changed: Changed, topic: str, url: str, hub: str, now: int) -> bytes:
+def atom_document(rows: Sequence[CachedUrl], token: str, topic: str, url: str, hub: str, now: int) -> bytes:
     """The document.
 
+    :param rows: in the order of their changes.
+    :param token: covers them.
     :param topic: its address, without a token.
     :param url: of this server, with a slash at its end.
     :param hub: empty: there is none.
     """
-    onwards = f"{topic}{'&' if '?' in topic else '?'}{urlencode({'since': str(changed.token)})}"
+    onwards = f"{topic}{'&' if '?' in topic else '?'}{urlencode({'since': token})}"
     links = [("self", topic), ("next", onwards), *([("hub", hub)] if hub else [])]
-    newest = max((row.change_time or row.fetched_time or 0 for row in changed.rows), default=0) or now
+    newest = max((row.change_time or row.fetched_time or 0 for row in rows), default=0) or now
     parts = [
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<feed xmlns="http://www.w3.org/2005/Atom" xmlns:at="{_TOMBSTONES}" xmlns:lcc="{NAMESPACE}">\n'
         f"<id>{escape(topic)}</id>\n<title>Changes of a Local Content Cache</title>\n"
         f"<author><name>LCC</name></author>\n<updated>{iso_utc(newest)}</updated>\n",
         *(f'<link rel="{rel}" href="{escape(address)}"/>\n' for rel, address in links),
-        *(_entry(row, url, now) for row in reversed(changed.rows)),
+        *(_entry(row, url, now) for row in reversed(rows)),
         "</feed>\n",
     ]
     return "".join(parts).encode("utf-8", "replace")

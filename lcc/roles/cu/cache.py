@@ -11,6 +11,7 @@ from lcc.model import CachedUrl
 from lcc.roles.cu.answers import Piece, Reads, begin_piece, next_piece
 from lcc.roles.cu.formats import Format
 from lcc.roles.cu.query import Query
+from lcc.roles.cu.selection import lately
 from lcc.roles.cu.tokens import parse_token
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.storage.views.selected import url
@@ -35,6 +36,12 @@ class Cache(Protocol):
 
         :param after: as the piece before says.
         :raises StartAgain, StoreUnavailable: (as the Deferred's failure) as :meth:`begin`.
+        """
+
+    def lately(self, query: Query) -> Deferred[str]:
+        """The token of a short while ago (:func:`lcc.roles.cu.selection.lately`), for this question.
+
+        :raises StoreUnavailable: (as the Deferred's failure) nobody answers.
         """
 
     def home(self, pid: int) -> Deferred[Reads]:
@@ -65,6 +72,9 @@ class OneLcc:
 
     def go_on(self, after: Any, form: Format) -> Deferred[Piece]:
         return self.users.interact(next_piece, after, form)
+
+    def lately(self, query: Query) -> Deferred[str]:
+        return self.users.interact(lately, query).addCallback(str)
 
     def home(self, pid: int) -> Deferred[Reads]:
         return succeed(self.users)

@@ -23,6 +23,8 @@ from lcc.storage.views.selected import page_by_change, page_by_key
 Interact = Callable[..., Any]
 """``interact(function, *args)`` runs ``function(txn, *args)`` and gives its result."""
 
+RECENT_CHANGES = 1000
+
 
 @attrs.frozen
 class Place:
@@ -70,6 +72,13 @@ def begin(txn: Txn, query: Query) -> Place:
     else:
         token = _continued(txn, parse_token(query.since), digest)
     return Place(query, query.limit, token=token, upto=current)
+
+
+def lately(txn: Txn, query: Query) -> Token:
+    """The token of a short while ago: :data:`RECENT_CHANGES` changes of the whole cache came since."""
+    token = begin(txn, attrs.evolve(query, since=NOW, limit=None)).token
+    assert token is not None  # it is about changes
+    return attrs.evolve(token, number=max(token.number - RECENT_CHANGES, forgotten_upto(txn), 0))
 
 
 def read_page(txn: Txn, place: Place) -> Page:

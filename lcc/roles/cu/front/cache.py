@@ -27,7 +27,7 @@ from lcc.roles.cu.formats import Format
 from lcc.roles.cu.front.subs import Sub, Subs
 from lcc.roles.cu.front.tokens import FrontToken, check_removed, is_front_token, parse_front_token
 from lcc.roles.cu.query import Query
-from lcc.roles.cu.selection import Page, Place, begin, read_page
+from lcc.roles.cu.selection import Page, Place, begin, lately, read_page
 from lcc.roles.cu.tokens import BEGINNING, NOW, StartAgain, Token, TokenError, parse_token
 from lcc.storage.database.timeline import known_upto
 from lcc.storage.database.transactions import Txn
@@ -96,6 +96,15 @@ class FrontCache:
     def go_on(self, after: Any, form: Format) -> Deferred[Piece]:
         read = self._list(after, form) if isinstance(after, _Listing) else self._change(after, form)
         return Deferred.fromCoroutine(read)
+
+    def lately(self, query: Query) -> Deferred[str]:
+        async def ask() -> str:
+            subs = await self._some()
+            tokens: Sequence[Token] = await _all([self._subs.ask(sub, lately, query) for sub in subs])
+            positions = {sub.subid: token for sub, token in zip(subs, tokens, strict=True)}
+            return str(FrontToken(query.selection.digest, positions))
+
+        return Deferred.fromCoroutine(ask())
 
     def home(self, pid: int) -> Deferred[Reads]:
         async def find() -> Reads:

@@ -149,7 +149,9 @@ class Delivery:
         changed = await self._main.interact(read_changed, attrs.evolve(scoped, since=str(since), limit=None))
         data = b""
         if changed.rows:
-            data = atom_document(changed, subscriber.topic, self._url, f"{self._url}hub", int(self._now()))
+            data = atom_document(
+                changed.rows, str(changed.token), subscriber.topic, self._url, f"{self._url}hub", int(self._now())
+            )
         document = self._documents[place] = _Document(data, changed)
         while len(self._documents) > DOCUMENTS_KEPT:
             self._documents.popitem(last=False)

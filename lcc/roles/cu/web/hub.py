@@ -13,7 +13,7 @@ from twisted.web.server import Request
 from lcc.domain.websub import WebSubRefused, read_form
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
-from lcc.roles.cu.atom import MEDIA_TYPE, address_of, atom_document, feed_query, link_header, read_changed
+from lcc.roles.cu.atom import MEDIA_TYPE, address_of, atom_document, changed_lately, feed_query, link_header
 from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.query import parse_query
@@ -59,10 +59,10 @@ class Atom(_BasicAsked):
     async def answer(self, request: Request, access: Access) -> None:
         pairs, _ = asked_pairs(request)
         query = feed_query(parse_query(pairs)).within(access.providers)
-        changed = await self.cache.users.interact(read_changed, query)
+        rows, token = await changed_lately(self.cache, query)
         url = self._url or own_url(request)
         topic, hub = address_of(url, pairs), f"{url}hub" if self._hub is not None else ""
-        data = atom_document(changed, topic, url, hub, int(self._now()))
+        data = atom_document(rows, token, topic, url, hub, int(self._now()))
         request.setHeader("content-type", MEDIA_TYPE)
         request.setHeader("content-length", str(len(data)))
         request.setHeader("cache-control", "no-store")

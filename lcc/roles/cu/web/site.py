@@ -31,7 +31,7 @@ from lcc.roles.cu.web.states import States
 from lcc.transport.http_replies import JsonDocument, reply_json
 from lcc.transport.limited import LimitedFactory
 
-OF_ONE_LCC = ("/items", "/atom", "/robots", "/hub")
+OF_ONE_LCC = ("/items", "/robots", "/hub")
 """A front end has none of these."""
 
 
@@ -84,9 +84,9 @@ def build_site(
     well_known.putChild(FOLDER.encode(), Description(*source))
     root.putChild(WELL_KNOWN.encode(), well_known)
     root.putChild(b"states", States(cache, authenticator, reactor, stall))
+    root.putChild(b"atom", Atom(cache, authenticator, settings.url, hub, now or (lambda: 0.0)))
     if tasks is not None:
         root.putChild(b"items", Items(cache, tasks, authenticator, reactor, stall))
-        root.putChild(b"atom", Atom(cache, authenticator, settings.url, hub, now or (lambda: 0.0)))
         root.putChild(b"robots", Robots(cache, tasks, authenticator, reactor, stall, order_robots))
     if hub is not None:
         root.putChild(b"hub", HubRequests(cache, authenticator, hub))
