@@ -42,9 +42,12 @@ SEED = 24
 MACHINES = {1: ("amsterdam-1", 64), 2: ("amsterdam-2", 64), 3: ("utrecht-1", 48), 4: ("delft-1", 32)}
 """Number -> name, capacity."""
 NAMES = ("museum", "gemeente", "radio", "archief", "sport", "weer", "boek", "school", "markt", "natuur", "muziek")
+AWAY = {"connected": False, "ready": False, "capacity": 0, "orders": 0, "robots": [], "robots_count": 0}
 FAILED_SITES = {1302: 23, 1301: 11, 1303: 9, 1304: 4}
 FAILED_URLS = {404: 1840, 403: 260, 410: 75, 451: 3}
 WAITING_URLS = {500: 412, 503: 287, 429: 64}
+AWAY_MACHINE = 4
+"""Its BOT-M has died, in the dark picture."""
 PASSWORD = "correct horse"
 ADDRESS = "127.0.0.1"
 
@@ -65,6 +68,7 @@ class BusySite:
         self.fetching: dict[int, list[dict[str, Any]]] = {}
         self.ports: dict[int, int] = {}
         self.queue_level = 1.0
+        self.away = 0
 
     def fill(self) -> None:
         """Providers, queue, errors, delays, cache, a user, and a day of samples."""
@@ -96,7 +100,7 @@ class BusySite:
 
     def _point(self, moment: int) -> tuple[int, list[float]]:
         rate = self.rate(moment)
-        failed = rate * (0.08 + 0.03 * math.sin(moment / 5000))
+        failed = rate * (0.055 + 0.02 * math.sin(moment / 5000))
         values = {
             "results_recorded": rate,
             "stored": (rate - failed) * 0.4,
@@ -229,13 +233,17 @@ class BusySite:
         now = time.time()
         self.clock += 5
         rate = max(1.0, self.rate(now))
-        for name, share in (("results_recorded", 1), ("stored", 0.37), ("unchanged", 0.55), ("failed", 0.08)):
+        for name, share in (("results_recorded", 1), ("stored", 0.37), ("unchanged", 0.55), ("failed", 0.06)):
             self.counts[name] += int(rate * share * 5)
         self.counts["wire_bytes"] += int(rate * 61_000 * 5)
         self.counts["sets_answered"] += int(rate * 5 / 9)
         machines, out = [], 0
         for number, (name, capacity) in MACHINES.items():
-            robots = []
+            robots: list[dict[str, Any]] = []
+            if number == self.away:
+                machines.append(STATE["machines"][0] | {"machine": number, "name": name} | AWAY)
+                self.fetching.pop(number, None)
+                continue
             for robot in range(capacity // 16):
                 busy = self.chance.randrange(8, 17)
                 robots.append({"name": f"robot{robot + 1}", "capacity": 16, "busy": busy, "paused": False})
@@ -253,8 +261,8 @@ class BusySite:
             "time": int(now),
             "clock": self.clock,
             "machines": machines,
-            "machines_connected": len(machines),
-            "capacity": sum(capacity for _, capacity in MACHINES.values()),
+            "machines_connected": sum(each["connected"] for each in machines),
+            "capacity": sum(each["capacity"] for each in machines),
             "orders_out": out,
             "unses": ["uns-a", "uns-b"],
             "unses_connected": 2,
@@ -297,8 +305,8 @@ class BusySite:
         return server
 
 
-def main(folder: str, *shapes: str) -> None:
-    """Make it, run the monitor over it, take the pictures (all, or those named)."""
+def main(folder: str, *pages: str) -> None:
+    """Make it, run the monitor over it, take the pictures (those of the documentation, or of these pages)."""
     with tempfile.TemporaryDirectory() as home:
         site = BusySite(Path(home))
         site.fill()
@@ -325,7 +333,11 @@ def main(folder: str, *shapes: str) -> None:
         ticking.start()
         try:
             time.sleep(22)  # the first rates need two states
-            take(f"http://{ADDRESS}:{port}", "ann", PASSWORD, Path(folder), shapes)
+            address = f"http://{ADDRESS}:{port}"
+            take(address, "ann", PASSWORD, Path(folder), pages, ("monitor-light", "monitor-phone"))
+            site.away = AWAY_MACHINE
+            time.sleep(10)
+            take(address, "ann", PASSWORD, Path(folder), pages, ("monitor-dark",))
         finally:
             over.set()
             ticking.join()

@@ -21,8 +21,18 @@ SHAPES = {
 """Name -> width, height, dark, phone."""
 
 
-def take(address: str, name: str, password: str, folder: Path, pages: Sequence[str] = ()) -> None:
-    """Take all of them; or, to look at them, those of these pages in each shape."""
+def take(
+    address: str,
+    name: str,
+    password: str,
+    folder: Path,
+    pages: Sequence[str] = (),
+    shapes: Sequence[str] = tuple(SHAPES),
+) -> None:
+    """Take those of the overview; or, to look at them, those of these pages.
+
+    :param shapes: of :data:`SHAPES`.
+    """
     with tempfile.TemporaryDirectory() as kept:
         browser = Chromium(Path(kept))
         try:
@@ -30,10 +40,11 @@ def take(address: str, name: str, password: str, folder: Path, pages: Sequence[s
             browser.type("#name", name)
             browser.type("#password", password)
             browser.click("main button")
-            for shape, (width, height, dark, phone) in SHAPES.items():
+            for shape in shapes:
+                width, height, dark, phone = SHAPES[shape]
                 browser.dark(dark)
                 browser.size(width, height, phone=phone)
-                for page in pages or ["/"]:
+                for page in pages or ["/?span=day"]:
                     browser.go(address + page)
                     browser.until("document.querySelector('#live').textContent.startsWith('Live')")
                     of_page = re.sub(r"[^a-z0-9]+", "-", page) if pages else ""
