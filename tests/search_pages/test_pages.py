@@ -240,6 +240,22 @@ async def test_cached_copies(open_search: Callable[..., Searching]) -> None:
 
 
 @pytest_twisted.ensureDeferred
+async def test_who_narrows_a_search_finds_as_many_as_the_page_says(open_search: Callable[..., Searching]) -> None:
+    search = open_search()
+    roots = ("http://example.org/", "http://www.example.org/", "https://example.org:80/", "http://[::1]:8080/")
+    for count, root in enumerate((*roots, "http://xn--mller-kva.example/"), 1):
+        for number in range(count):
+            search.put(f"{root}{number}", article("Page", "orchard"))
+    await search.indexed()
+    browser = search.browser()
+    page = (await browser.get("/search?q=orchard")).page
+    said = {each.xpath("a/@href")[0]: int(each.xpath("span")[0].text_content()) for each in page.xpath("//aside//li")}
+    assert sorted(said.values()) == [1, 2, 3, 4, 5]
+    for href, count in said.items():
+        assert (await browser.get(f"{href}&format=json")).json()["total"] == count, href
+
+
+@pytest_twisted.ensureDeferred
 async def test_pages_that_want_no_copy_to_be_shown(open_search: Callable[..., Searching]) -> None:
     search = open_search()
     asking = '<meta name="robots" content="{}">'
