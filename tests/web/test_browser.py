@@ -26,7 +26,10 @@ PAGES = (
     *("/", "/providers", "/provider/1", "/errors", "/errors?code=404", "/machines"),
     *("/search?q=site", "/url?url=http://site/a"),
 )
-PHONE_PAGES = ("/", "/provider/1", "/errors?code=404", "/providers?only=queued&order=lag")
+PHONE_PAGES = (
+    *("/", "/provider/1", "/machines", "/errors?code=404", "/providers?only=queued&order=lag"),
+    *("/search", "/task-add"),
+)
 PHONE_WIDTH = 360
 HEADER_ROW = 75
 """Two rows of the header are higher."""
