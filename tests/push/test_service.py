@@ -57,8 +57,8 @@ async def test_a_key_is_fetched_and_waits_for_the_operator(backend: Backend) -> 
         assert shown["state"] == "approval" and [each["state"] for each in shown["pushes"]] == ["waiting"]
         reply = await browser.get(path)
         assert reply.status == 202 and "approval" in reply.json()["reason"]
-        said = dict(role.commands.est())
-        assert (said["UNS"], said["waiting"]) == ("unreachable", "2 URLs for a proof, 0 URLs for the UNS")
+        await until(lambda: dict(role.commands.est())["waiting"] == "2 URLs for a proof, 0 URLs for the UNS")
+        assert dict(role.commands.est())["UNS"] == "unreachable"
         names = [reading.metric.name for reading in role.metrics.readings()]
         assert len(names) == len(set(names)) and "lcc_push_urls_unproven" in names
         faults = {each.name: each.fault for each in role.metrics.conditions() if each.name != "database"}
