@@ -31,8 +31,8 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 STAMPS := $(VENV)/.stamps
 ARGS ?=
-# Processes that the tests run in; 0: in pytest's own.  Who is idle takes over half of what the other still has.
-JOBS ?= 2
+# Processes that the tests run in, one more than cores, for they often wait; 0: in pytest's own.  Who is idle takes over half of what another has.
+JOBS ?= 3
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:

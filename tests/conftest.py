@@ -18,7 +18,7 @@ from tests.support.ports import free_port
 from tests.support.switches import BACKENDS, LONG
 
 # A loaded machine is slow, not wrong.
-settings.register_profile("lcc", deadline=None)
+settings.register_profile("lcc", deadline=None, max_examples=100 if LONG else 40)
 settings.load_profile("lcc")
 
 

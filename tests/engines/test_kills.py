@@ -13,7 +13,7 @@ import pytest
 import pytest_twisted
 from twisted.internet.threads import deferToThread
 
-from tests.support.processes.engines import ENGINES, Engine
+from tests.support.processes.engines import EACH_ENGINE, Engine
 from tests.support.roles.content_users import Api
 
 from .kit import Pages, change, check, command, run
@@ -61,7 +61,7 @@ def kill_group(pid: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
-@pytest.mark.parametrize("kind", ENGINES, ids=[engine.name for engine in ENGINES])
+@pytest.mark.parametrize("kind", EACH_ENGINE)
 @pytest_twisted.ensureDeferred
 async def test_an_engine_ends_with_exactly_the_content_of_the_cache(
     api: Api, pages: Pages, kind: type[Engine], seed: int, tmp_path: Path

@@ -12,8 +12,6 @@ from tests.support.processes.system import OriginServer
 from tests.support.processes.tree import Tree
 from tests.support.waiting import wait_for
 
-from .databases import SQLITE_ALWAYS
-
 
 @pytest.fixture
 def tree(tmp_path: Path, origin: OriginServer, database_url: str | None) -> Iterator[Tree]:
@@ -25,7 +23,7 @@ def tree(tmp_path: Path, origin: OriginServer, database_url: str | None) -> Iter
     made.stop_all()
 
 
-@SQLITE_ALWAYS
+@pytest.mark.long
 def test_a_machine_that_is_away_deletes_when_it_is_back(tree: Tree, lay_out: Callable[[str, int], Path]) -> None:
     sites = []
     tree.start("uns", "qm", "central", "botm1", "botm2")

@@ -6,12 +6,10 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.support.processes.system import ROLES, System, files_of
 from tests.support.waiting import wait_for
 
-from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS
+from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS, by_turns
 
 LayOut = Callable[[str, int], Path]
 
@@ -22,7 +20,7 @@ def changes_since(system: System, token: str) -> tuple[list[dict[str, object]], 
     return rows, str(last["next"])
 
 
-@pytest.mark.parametrize("shape", ["separate", "all-in-one"])
+@by_turns("shape", "separate", "all-in-one")
 def test_publish_change_delete_and_read(system: System, lay_out: LayOut, shape: str) -> None:
     folder = lay_out("site", 200)
     if shape == "separate":

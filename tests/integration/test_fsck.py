@@ -22,7 +22,7 @@ from tests.support.processes.system import BIN, ROLES, OriginServer, Site, Syste
 from tests.support.switches import LONG
 from tests.support.waiting import wait_for
 
-from .databases import MARIADB_ALWAYS, SQLITE_ALWAYS
+from .databases import MARIADB_ALWAYS
 
 LayOut = Callable[[str, int], Path]
 SITES = 4
@@ -297,7 +297,7 @@ def test_a_crash_of_the_machine(system: System, lay_out: LayOut) -> None:
     assert synced.read_text().split()[1] == "clean"
 
 
-@SQLITE_ALWAYS
+@pytest.mark.long
 def test_a_disk_that_was_replaced(system: System, lay_out: LayOut) -> None:
     lay_out("site", 30)
     system.start(*ROLES)

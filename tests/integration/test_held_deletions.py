@@ -81,7 +81,7 @@ def test_a_wrong_full_set_deletes_nothing_before_somebody_says_so(system: System
     wait_cached(system, site, PAGES[0])
 
 
-@SQLITE_ALWAYS
+@pytest.mark.long
 def test_narrowed_roots_drop_what_is_queued_and_the_provider_sees_it(system: System) -> None:
     system.start("uns", "qm")  # nobody fetches yet
     site = system.add_site("site")

@@ -10,7 +10,7 @@ import pytest
 from tests.support.processes.system import ROLES, System
 from tests.support.waiting import wait_for
 
-from .databases import by_turns
+from .databases import MARIADB_ALWAYS, by_turns
 
 LayOut = Callable[[str, int], Path]
 SITES = 8
@@ -49,6 +49,7 @@ def test_a_role_killed_in_the_middle_loses_nothing(system: System, lay_out: LayO
     assert fetched(system) < SITES * PAGES + 400, "what was fetched before the kill was not fetched again"
 
 
+@MARIADB_ALWAYS
 def test_everything_killed_at_once(system: System, lay_out: LayOut) -> None:
     lay_out("site", 200)
     system.start("all")

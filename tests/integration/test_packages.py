@@ -15,8 +15,6 @@ from tests.support.processes.system import BIN, OriginServer, Site, files_of
 from tests.support.processes.tree import Tree
 from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
-from .databases import SQLITE_ALWAYS
-
 
 @pytest.fixture
 def tree(tmp_path: Path, origin: OriginServer, database_url: str | None) -> Iterator[Tree]:
@@ -73,7 +71,7 @@ def check(package: Path, sites: list[Site]) -> Unpacked:
     return found
 
 
-@SQLITE_ALWAYS
+@pytest.mark.long
 def test_content_of_all_machines(tree: Tree, lay_out: Callable[[str, int], Path], tmp_path: Path) -> None:
     for name in ("one", "two", "three", "four"):
         lay_out(name, 12)

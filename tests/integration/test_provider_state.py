@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import attrs
+import pytest
 
 from lcc.provider.statefile import read_entries, told_digest
 from tests.support.processes.system import BIN, Site, System
@@ -137,7 +138,7 @@ def test_no_spelling_deletes_a_live_page(system: System) -> None:
     assert one.cached() == sorted(PAGES[4:])
 
 
-@SQLITE_ALWAYS
+@pytest.mark.long
 def test_a_wrong_prefix_costs_nothing(system: System) -> None:
     one = provider(system)
     wrong = f"{one.site.url}../elsewhere/"
@@ -171,7 +172,7 @@ def test_a_wrong_prefix_costs_nothing(system: System) -> None:
     assert len(one.cached()) == len(PAGES)
 
 
-@SQLITE_ALWAYS
+@pytest.mark.long
 def test_what_could_not_be_fetched_is_told_again(system: System) -> None:
     one = provider(system)
     for name in ("new1.html", "new2.html", "new3.html"):

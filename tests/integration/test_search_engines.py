@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.engines import ENGINES, Engine
+from tests.support.processes.engines import EACH_ENGINE, Engine
 from tests.support.processes.system import BIN, Site, System
 from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
@@ -20,7 +20,7 @@ def database_url() -> None:
     """SQLite: what is tested here never sees the database."""
 
 
-@pytest.fixture(params=ENGINES, ids=[engine.name for engine in ENGINES])
+@pytest.fixture(params=EACH_ENGINE)
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
     made: Engine = request.param(tmp_path)
     return made

@@ -155,7 +155,7 @@ def test_pages_that_have_not_changed_are_confirmed(
     system.stop("all")
 
 
-@SQLITE_ALWAYS
+@pytest.mark.long
 def test_a_page_that_changes_twice_in_a_second_is_not_mistaken(system: System, nginx: Nginx, lay_out: LayOut) -> None:
     """Its time and its length, of which nginx makes its entity tags, are the same (where the machine is quick)."""
     folder = lay_out("site", 1)

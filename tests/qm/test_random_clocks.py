@@ -252,7 +252,7 @@ class Sites:
 
 
 @settings(
-    max_examples=30 if LONG else 4,
+    max_examples=30 if LONG else 2,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )  # a seed has no smaller one

@@ -25,7 +25,7 @@ def test_random_kills(backend: str) -> None:
     plan = Plan(
         SEED,
         backend,
-        kills=5,
+        kills=5 if LONG else 3,
         rounds=1,
         providers=6,
         special=(Kind(interval_seconds=2.5),),

@@ -18,6 +18,7 @@ from lcc.roles.bot.engine import ANSWER_SECONDS, ANSWERS_TOGETHER, TOGETHER_SECO
 from lcc.roles.bot.run import PAY_SECONDS_MAX
 from lcc.storage.disk.content_folder import attempt_path
 from tests.support.roles.robots import Running, fetch_order
+from tests.support.switches import LONG
 
 from .test_bot import Bench as OneOrder
 
@@ -513,7 +514,7 @@ class Walk(Bench):
         assert len(self.fetcher.running) == self.robot.concurrency
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150 if LONG else 40, deadline=None)
 @given(st.integers(0, 2**32))
 def test_whatever_happens(seed: int) -> None:
     random = Random(seed)

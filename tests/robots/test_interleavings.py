@@ -27,6 +27,7 @@ from lcc.storage.disk.content_sync import ContentSync
 from lcc.storage.disk.durable import DurableCounter
 from tests.support.roles.botm import SyncedDisk, at_once
 from tests.support.roles.robots import FakePeer, Running, ScriptedFetcher, World, fake_qm, fetch_order
+from tests.support.switches import LONG
 from tests.support.transports import Wire
 
 MACHINE = 3
@@ -339,7 +340,7 @@ class Walk(World):
         assert list((self.path / ATTEMPTS).glob("*/*")) == []
 
 
-@settings(max_examples=120)
+@settings(max_examples=120 if LONG else 40)
 @given(st.integers(0, 2**32), st.integers(0, 2))
 def test_any_order_of_events(seed: int, hops: int) -> None:
     # A walk drawn by hypothesis itself stays too short and too regular to get anywhere: nothing that was broken on

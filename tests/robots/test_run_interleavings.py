@@ -19,6 +19,7 @@ from lcc.protocols.work import Done, Fetch, Gone, MachineHello, Recall
 from lcc.protocols.work import Running as StillRunning
 from tests.robots.test_interleavings import PROVIDERS, ROBOTS, Queue, Walk
 from tests.support.roles.robots import FakePeer, fetch_order
+from tests.support.switches import LONG
 
 RUN_ORDERS = 6
 _UNTOUCHED = (CODES["handed-back"], CODES["hours-over"])
@@ -206,7 +207,7 @@ class RunWalk(Walk):
             assert all(each == sorted(each) for each in ended.values()), "not in their order"
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120 if LONG else 40, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 1))
 def test_any_order_of_events_with_runs(seed: int, hops: int) -> None:
     random = Random(seed)

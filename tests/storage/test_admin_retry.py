@@ -67,7 +67,7 @@ def operators_errors(queue: Queue) -> list[str]:
         assert database.now(count_errors, pid, 0, 100).number == len(page)
     groups = database.now(failures, 60, 100).groups
     assert sum(group.kept for group in groups) == len(page)
-    assert sum(database.now(overview, 10, 100).codes.values()) == len(page)
+    assert sum(database.now(overview, 10, 100, 0).codes.values()) == len(page)
     return [error.url[12:] for _pid, error in page]
 
 

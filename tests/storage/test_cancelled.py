@@ -14,7 +14,7 @@ NOON = 12 * 3600
 
 def status(queue: Queue) -> tuple[Waiting, ...]:
     """What ``lcc-admin status`` says of the queue; what is told of it elsewhere agrees."""
-    found = queue.database.now(overview, 10, 100)
+    found = queue.database.now(overview, 10, 100, NOON)
     sets = queue.database.now(queue_sets)
     left = queue.stats("nurlproc")
     assert (

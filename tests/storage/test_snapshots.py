@@ -128,7 +128,7 @@ async def read_to_end(reading: Reading, place: Any) -> str:
 async def test_what_is_summed_up_is_of_one_moment(queue: Queue, reading: Reading) -> None:
     queue.send(1, *[notice(f"p{number}") for number in range(60)])
     rows = iter(queue.rows())
-    figures = await reading(interleaved(overview, lambda: queue.record(queue.fetched(next(rows)))), 10, 10)
+    figures = await reading(interleaved(overview, lambda: queue.record(queue.fetched(next(rows)))), 10, 10, 0)
     assert figures.files + sum(waiting.urls for waiting in figures.queue) == 60
     assert figures.change == figures.files
 

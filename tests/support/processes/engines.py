@@ -8,6 +8,8 @@ import subprocess
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+import pytest
+
 from tests.support.waiting import PATIENCE_SECONDS
 
 from .system import BIN
@@ -159,3 +161,8 @@ class Omega(Engine):
 
 
 ENGINES = (SwishE, SwishPlusPlus, HtDig, Omega)
+EACH_ENGINE = [
+    pytest.param(engine, id=engine.name, marks=() if engine in (SwishE, Omega) else pytest.mark.long)
+    for engine in ENGINES
+]
+"""For tests of whole runs: the two that are packaged most widely always, all in ``make test-long``."""
