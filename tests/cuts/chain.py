@@ -37,6 +37,8 @@ FETCH_SECONDS = {PID: 1.5, OTHER_PID: 1.0}
 something is said of each provider's pages while one of the other is being fetched."""
 MENDED_SECONDS = {"fin": 12.0, "rst": 12.0, "silence": 60.0}
 """After so long all is done, which takes 7.5 s without a cut: where the end is told, nobody waits for a timeout."""
+TOLD_TWICE_SECONDS = len(FIRST) * FETCH_SECONDS[PID]
+"""What a provider costs that did not hear that its set was accepted: it tells all again, and all is fetched again."""
 
 
 class Chain:
@@ -72,12 +74,14 @@ class Chain:
 
     def _run(self, world: World, cut: Cut | None) -> None:
         try:
-            tries = self._converse(world, MENDED_SECONDS[cut.how if cut is not None else "fin"])
+            seconds = MENDED_SECONDS[cut.how if cut is not None else "fin"]
+            provider_cut = cut is not None and cut.wire == "uns"
+            tries = self._converse(world, seconds + (TOLD_TWICE_SECONDS if provider_cut else 0.0))
             if cut is None:
                 self._said = {key: dict(one.given) for key, one in world.net.traffic.items()}
             else:
                 assert world.net.was_cut, "it was not cut: nothing is tested"
-            self._check(world, tries, provider_cut=cut is not None and cut.wire == "uns")
+            self._check(world, tries, provider_cut)
             world.check_at_rest(silent=cut is not None and cut.how == "silence")
             world.stop()
         finally:
