@@ -87,7 +87,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         "cu",
         config,
         environment,
-        OneLcc(questions, watcher),
+        OneLcc(questions, watcher, tasks),
         settings.content.replace("{home}", str(config.home)),
         CuParts(questions, watcher, database, tasks, order, hub),
         (

@@ -15,7 +15,8 @@ from lcc.services.cu import QUESTIONS_PER_CONNECTION, CuParts, build_with
 from lcc.services.environment import Environment, real_environment
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import DatabaseService
-from lcc.storage.database.place import front_end_place
+from lcc.storage.database.migrations import TASKS
+from lcc.storage.database.place import front_end_place, place_beside
 
 
 class Options(RoleOptions):
@@ -38,7 +39,11 @@ def build(config: Config, environment: Environment) -> RoleService:
         place.url, place.home, reactor, config.database, random=environment.chance, series=place.series
     )
     databases = SubDatabases(
-        lambda url: environment.database(url, config.home, reactor, config.database, random=environment.chance)
+        lambda url: environment.database(url, config.home, reactor, config.database, random=environment.chance),
+        lambda url: place_beside(url, config.home, config.database, TASKS),
+        lambda place: environment.database(
+            place.url, place.home, reactor, config.database, random=environment.chance, series=place.series
+        ),
     )
     front = Questions(database, questions_max)
     subs = Subs(front, databases, reactor, questions_max)

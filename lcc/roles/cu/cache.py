@@ -8,8 +8,10 @@ from twisted.internet.defer import Deferred, succeed
 
 from lcc.domain.keys import pid_of
 from lcc.model import CachedUrl
+from lcc.roles.access import Access
 from lcc.roles.cu.answers import Piece, Reads, begin_piece, next_piece
 from lcc.roles.cu.formats import Format
+from lcc.roles.cu.items import ItemPage, ItemQuery, begin_items, items_page
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import lately
 from lcc.roles.cu.tokens import parse_token
@@ -44,6 +46,24 @@ class Cache(Protocol):
         :raises StoreUnavailable: (as the Deferred's failure) nobody answers.
         """
 
+    def items(self, query: ItemQuery, access: Access) -> Deferred[ItemPage]:
+        """The first page of an answer about items of feeds.
+
+        :raises TokenError, StartAgain, StoreUnavailable: (as the Deferred's failure) as :meth:`begin`.
+        """
+
+    def more_items(self, after: Any) -> Deferred[ItemPage]:
+        """The next page.
+
+        :param after: as the page before says.
+        """
+
+    def tasks(self, pid: int) -> Deferred[Reads | None]:
+        """The tables of tasks of the LCC where a provider's rows are; None: it has none (yet).
+
+        :raises StoreUnavailable: (as the Deferred's failure) nobody can say.
+        """
+
     def home(self, pid: int) -> Deferred[Reads]:
         """The database where a provider's rows are.
 
@@ -61,11 +81,15 @@ class Cache(Protocol):
 
 
 class OneLcc:
-    """The cache of one LCC."""
+    """The cache of one LCC.
 
-    def __init__(self, database: Reads, watcher: ChangeWatcher) -> None:
+    :param tasks: the tables of tasks; None: they are in the same database.
+    """
+
+    def __init__(self, database: Reads, watcher: ChangeWatcher, tasks: Reads | None = None) -> None:
         self.users = database
         self._watcher = watcher
+        self._tasks = tasks or database
 
     def begin(self, query: Query, form: Format) -> Deferred[Piece]:
         return self.users.interact(begin_piece, query, form)
@@ -75,6 +99,15 @@ class OneLcc:
 
     def lately(self, query: Query) -> Deferred[str]:
         return self.users.interact(lately, query).addCallback(str)
+
+    def items(self, query: ItemQuery, access: Access) -> Deferred[ItemPage]:
+        return self._tasks.interact(begin_items, query, access)
+
+    def more_items(self, after: Any) -> Deferred[ItemPage]:
+        return self._tasks.interact(items_page, after)
+
+    def tasks(self, pid: int) -> Deferred[Reads | None]:
+        return succeed(self._tasks)
 
     def home(self, pid: int) -> Deferred[Reads]:
         return succeed(self.users)

@@ -7,12 +7,14 @@ token is opaque: it holds the database, the number of the last change that was s
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
 import attrs
 
 from lcc.roles.access import Access
+from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.tokens import BEGINNING, StartAgain, Token, TokenError, parse_token
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.item_views import (
@@ -25,6 +27,7 @@ from lcc.storage.tasks.item_views import (
 
 FIELDS = {
     "feed": "the feed's id",
+    "lcc": "behind a front end: the sub-LCC that the feed is of; another one may have a feed of the same id",
     "item": "names the item within its feed",
     "change": "the number of its last change",
     "found_time": "when it was new here; seconds since 1970",
@@ -88,15 +91,38 @@ class ItemPlace:
 class ItemPage:
     """A page of an answer.
 
-    :ivar after: where the next one begins; None: this was the last.
+    :ivar after: where the next one begins, for who has made it; None: this was the last.
     """
 
     data: bytes
+    after: Any
+
+
+@attrs.frozen
+class ItemRows:
+    """Items of one LCC.
+
+    :ivar data: their lines.
+    :ivar token: covers them.
+    :ivar after: where the next ones begin; None: these were the last.
+    """
+
+    data: bytes
+    count: int
+    token: Token
     after: ItemPlace | None
 
 
 def begin_items(txn: Txn, query: ItemQuery, access: Access) -> ItemPage:
     """The first page.
+
+    :raises TokenError, StartAgain: as :func:`items_place`.
+    """
+    return items_page(txn, items_place(txn, query, access))
+
+
+def items_place(txn: Txn, query: ItemQuery, access: Access) -> ItemPlace:
+    """Where the answer begins.
 
     :raises TokenError: the token is none, or for another question.
     :raises StartAgain: the changes since it are not known.
@@ -112,20 +138,37 @@ def begin_items(txn: Txn, query: ItemQuery, access: Access) -> ItemPage:
             raise StartAgain("this token is of another database, or of one from before a backup was restored")
         if token.number > last_change(txn):
             raise StartAgain("this token is of a later state of the database, which is lost")
-    return items_page(txn, ItemPlace(query, access, token, query.limit))
+    return ItemPlace(query, access, token, query.limit)
 
 
 def items_page(txn: Txn, place: ItemPlace) -> ItemPage:
     """A page, with the end mark behind the last one."""
+    rows = items_rows(txn, place)
+    return ItemPage(rows.data if rows.after else rows.data + items_end(str(rows.token)), rows.after)
+
+
+def items_rows(txn: Txn, place: ItemPlace, lcc: str = "") -> ItemRows:
+    """The items of a page.
+
+    :param lcc: the name of the sub-LCC; empty: there is one LCC.
+    """
     limit = min(PAGE_ROWS, place.left or PAGE_ROWS)
     rows = items_since(txn, place.token.number, place.query.feeds, place.access.providers, limit)
     token = place.token.advanced(rows[-1].change) if rows else place.token
-    lines = [_ENCODER.encode(_record(row, place.access.content)) for row in rows]
+    own = {"lcc": lcc} if lcc else {}
+    data = "".join([f"{_ENCODER.encode(_record(row, place.access.content) | own)}\n" for row in rows])
     left = place.left - len(rows)
-    if len(rows) < limit or (place.left and left <= 0):
-        lines.append(_ENCODER.encode({"next": str(token)}))
-        return ItemPage(_data(lines), None)
-    return ItemPage(_data(lines), attrs.evolve(place, token=token, left=left if place.left else 0))
+    ended = len(rows) < limit or (place.left > 0 and left <= 0)
+    after = None if ended else attrs.evolve(place, token=token, left=left if place.left else 0)
+    return ItemRows(data.encode("utf-8", "replace"), len(rows), token, after)
+
+
+def items_end(token: str, missing: Sequence[str] = ()) -> bytes:
+    """The end mark.
+
+    :param missing: names of sub-LCCs that could not be reached.
+    """
+    return JsonLines().end(token, missing)
 
 
 def _record(row: StoredItem, content: bool) -> dict[str, Any]:
@@ -140,7 +183,3 @@ def _record(row: StoredItem, content: bool) -> dict[str, Any]:
         "found_time": row.found_time,
         "changed_time": row.changed_time,
     }
-
-
-def _data(lines: list[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from lcc.config import Config
+from lcc.config import Config, DatabaseConfig
 from lcc.errors import ConfigError
 from lcc.storage.database.dialects import SqliteDialect, dialect_for
 from lcc.storage.database.migrations import FE, MAIN
@@ -30,10 +30,19 @@ def place_of(config: Config, series: str) -> Place:
     :param series: one with a file of its own, such as :data:`lcc.storage.database.migrations.TASKS`.
     :raises ConfigError: the URL of the database cannot be understood.
     """
-    dialect = dialect_for(config.database.url, config.home, config.database)
+    return place_beside(config.database.url, config.home, config.database, series)
+
+
+def place_beside(url: str, home: Path, settings: DatabaseConfig, series: str) -> Place:
+    """Where the tables of this series of the LCC with this database are.
+
+    :param home: relative paths begin there.
+    :raises ConfigError: the URL cannot be understood.
+    """
+    dialect = dialect_for(url, home, settings)
     if isinstance(dialect, SqliteDialect):
         return Place(f"sqlite:{dialect.path.with_name(f'{series}.sqlite').resolve()}", Path("/"), series)
-    return Place(config.database.url, config.home, MAIN)
+    return Place(url, home, MAIN)
 
 
 def front_end_place(config: Config) -> Place:

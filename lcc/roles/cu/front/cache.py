@@ -17,18 +17,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, DeferredList, succeed
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 
 from lcc.errors import StoreUnavailable
 from lcc.insight.records import user_record
+from lcc.roles.access import Access
 from lcc.roles.cu.answers import Piece, Reads
 from lcc.roles.cu.formats import Format
-from lcc.roles.cu.front.subs import Sub, Subs
-from lcc.roles.cu.front.tokens import FrontToken, check_removed, is_front_token, parse_front_token
+from lcc.roles.cu.front.asking import all_of, choose_home, outcomes
+from lcc.roles.cu.front.items import FrontItems
+from lcc.roles.cu.front.subs import Sub, Subs, parse_since
+from lcc.roles.cu.front.tokens import FrontToken, check_removed, parse_front_token
+from lcc.roles.cu.items import ItemPage, ItemQuery
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import Page, Place, begin, lately, read_page
-from lcc.roles.cu.tokens import BEGINNING, NOW, StartAgain, Token, TokenError, parse_token
+from lcc.roles.cu.tokens import BEGINNING, NOW, Token
 from lcc.storage.database.timeline import known_upto
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.selected import page_by_key
@@ -87,6 +91,7 @@ class FrontCache:
     def __init__(self, front: Reads, subs: Subs) -> None:
         self.users = front
         self._subs = subs
+        self._items = FrontItems(subs)
 
     def begin(self, query: Query, form: Format) -> Deferred[Piece]:
         if query.since is None:
@@ -99,24 +104,37 @@ class FrontCache:
 
     def lately(self, query: Query) -> Deferred[str]:
         async def ask() -> str:
-            subs = await self._some()
-            tokens: Sequence[Token] = await _all([self._subs.ask(sub, lately, query) for sub in subs])
+            subs = await self._subs.some()
+            tokens: Sequence[Token] = await all_of([self._subs.ask(sub, lately, query) for sub in subs])
             positions = {sub.subid: token for sub, token in zip(subs, tokens, strict=True)}
             return str(FrontToken(query.selection.digest, positions))
 
         return Deferred.fromCoroutine(ask())
 
+    def items(self, query: ItemQuery, access: Access) -> Deferred[ItemPage]:
+        return Deferred.fromCoroutine(self._items.begin(query, access))
+
+    def more_items(self, after: Any) -> Deferred[ItemPage]:
+        return Deferred.fromCoroutine(self._items.go_on(after))
+
+    def tasks(self, pid: int) -> Deferred[Reads | None]:
+        async def find() -> Reads | None:
+            sub = await self._subs.home(pid)
+            return None if sub is None else self._subs.tasks(sub)
+
+        return Deferred.fromCoroutine(find())
+
     def home(self, pid: int) -> Deferred[Reads]:
         async def find() -> Reads:
             sub = await self._subs.home(pid)
             # Nobody's rows are in the first as well as in any other.
-            return (await self._some())[0].reads if sub is None else sub.reads
+            return (await self._subs.some())[0].reads if sub is None else sub.reads
 
         return Deferred.fromCoroutine(find())
 
     def homes(self) -> Deferred[list[Reads]]:
         async def find() -> list[Reads]:
-            return [sub.reads for sub in await self._some()]
+            return [sub.reads for sub in await self._subs.some()]
 
         return Deferred.fromCoroutine(find())
 
@@ -148,19 +166,10 @@ class FrontCache:
             each.addBoth(heard)
         return result if waiting else succeed(False)
 
-    async def _some(self) -> list[Sub]:
-        """
-        :raises StoreUnavailable: there are none.
-        """
-        subs = await self._subs.there()
-        if not subs:
-            raise StoreUnavailable("the front end has no sub-LCC yet")
-        return subs
-
     # In the order of the keys.
 
     async def _begin_listing(self, query: Query, form: Format) -> Piece:
-        bounds = tuple(_Bound(sub) for sub in await self._some())
+        bounds = tuple(_Bound(sub) for sub in await self._subs.some())
         return await self._list(_Listing(query, query.limit, bounds), form)
 
     async def _list(self, place: _Listing, form: Format) -> Piece:
@@ -190,39 +199,32 @@ class FrontCache:
             if not unsure:
                 return bounds
             asking = [self._subs.ask(bound.sub, _peek, place.query, bound) for bound in unsure]
-            found: Sequence[_Bound | None] = await _all(asking)
+            found: Sequence[_Bound | None] = await all_of(asking)
             bounds = [bound for bound in bounds if bound not in unsure]
             bounds += [bound for bound in found if bound is not None]
 
     # In the order of the changes.
 
     async def _begin_changes(self, query: Query, since: str, form: Format) -> Piece:
-        subs = await self._some()
+        subs = await self._subs.some()
         digest = query.selection.digest
-        token, single = FrontToken(digest, {}), None
-        if is_front_token(since):
-            token = parse_front_token(since)
-            if token.selection != digest:
-                raise TokenError("this token is for another selection: ask for what you asked for when you got it")
-            there = {sub.subid for sub in subs}
-            if not token.positions.keys() <= there:
-                token = check_removed(token, there, await self._subs.removed())
-        elif since not in BEGINNING and since != NOW:
-            single = parse_token(since)
+        token, single = parse_since(since, digest)
         known = {sub.subid: sub for sub in subs}
+        if not token.positions.keys() <= known.keys():
+            token = check_removed(token, set(known), await self._subs.removed())
         order = [*token.positions, *(subid for subid in known if subid not in token.positions)]
         asking = []
         for subid in order:
             position = token.positions.get(subid)
             asked = since if since == NOW else BEGINNING[0] if position is None else str(position)
             asking.append(self._subs.ask(known[subid], _begin, attrs.evolve(query, since=asked), single))
-        found = await _outcomes(asking)
+        found = await outcomes(asking)
         missing = tuple(known[subid].known.name for subid, each in zip(order, found, strict=True) if each is None)
         places = {subid: each for subid, each in zip(order, found, strict=True) if each is not None}
         if not places or (missing and since == NOW):
             raise StoreUnavailable(f"sub-LCC {', '.join(missing)} cannot be reached")
         if single is not None:
-            _choose_home(places, missing)
+            choose_home([subid for subid, each in places.items() if each.own], missing)
         positions = {
             subid: _token(places[subid].place) if subid in places else token.positions[subid]
             for subid in order
@@ -278,18 +280,6 @@ def _begin(txn: Txn, query: Query, single: Token | None) -> _Begun:
     return _Begun(begin(txn, query))
 
 
-def _choose_home(places: dict[int, _Begun], missing: tuple[str, ...]) -> None:
-    """Make sure that the token of a single LCC is of one of these.
-
-    :raises StartAgain, StoreUnavailable: it is not, as far as is known.
-    """
-    own = [subid for subid, each in places.items() if each.own]
-    if not own and missing:
-        raise StoreUnavailable(f"this token may be of sub-LCC {', '.join(missing)}, which cannot be reached")
-    if len(own) != 1:
-        raise StartAgain("this token is of another LCC")
-
-
 def _token(place: Place) -> Token:
     assert place.token is not None  # it is about changes
     return place.token
@@ -334,24 +324,3 @@ def _peek(txn: Txn, query: Query, bound: _Bound) -> _Bound | None:
     if page.rows:
         return attrs.evolve(bound, least=page.rows[0].key, exact=True)
     return None if page.after is None else attrs.evolve(bound, after=page.after, least=page.after)
-
-
-async def _outcomes(asking: Sequence[Deferred[Any]]) -> list[Any]:
-    """What all of these give; None: that sub-LCC cannot be reached."""
-    found: list[tuple[bool, Any]] = await DeferredList(asking, consumeErrors=True)
-    for good, outcome in found:
-        if not good and not outcome.check(StoreUnavailable):
-            outcome.raiseException()
-    return [outcome if good else None for good, outcome in found]
-
-
-async def _all(asking: Sequence[Deferred[Any]]) -> list[Any]:
-    """What all of these give.
-
-    :raises StoreUnavailable: a sub-LCC cannot be reached.
-    """
-    found: list[tuple[bool, Any]] = await DeferredList(asking, consumeErrors=True)
-    for good, outcome in found:
-        if not good:
-            outcome.raiseException()
-    return [outcome for _, outcome in found]

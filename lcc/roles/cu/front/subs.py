@@ -13,7 +13,9 @@ from lcc.domain.frontend import home_of
 from lcc.errors import StoreUnavailable
 from lcc.model.frontend import Placement, SubLcc, SubState, Vitals
 from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.front.tokens import FrontToken, is_front_token, parse_front_token
 from lcc.roles.cu.questions import Questions
+from lcc.roles.cu.tokens import BEGINNING, NOW, Token, TokenError, parse_token
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.sub_databases import SubDatabases
 from lcc.storage.database.gathering import Gathering
@@ -44,6 +46,20 @@ class Sub:
         return self.known.subid
 
 
+def parse_since(since: str, digest: str) -> tuple[FrontToken, Token | None]:
+    """The token of a front end, an empty one for the beginning; and that of a single LCC, if it is one.
+
+    :param digest: names what is asked for.
+    :raises TokenError: it is none, or for another question.
+    """
+    if is_front_token(since):
+        token = parse_front_token(since)
+        if token.selection != digest:
+            raise TokenError("this token is for another selection: ask for what you asked for when you got it")
+        return token, None
+    return FrontToken(digest, {}), None if since in BEGINNING or since == NOW else parse_token(since)
+
+
 class Subs:
     """
     :param front: the front end's database; all of it is read only.
@@ -62,10 +78,21 @@ class Subs:
         self._clock = clock
         self._questions_max = questions_max
         self._subs: dict[int, tuple[Any, Sub]] = {}
+        self._tasks: dict[int, tuple[Any, Reads]] = {}
         self._listed: list[SubLcc] = []
         self._read_at: float | None = None
         self._away_until: dict[int, float] = {}
         self._asked: Gathering[int, Placement | None] = Gathering(lambda pids: front.select(placements, pids))
+
+    async def some(self) -> list[Sub]:
+        """Those that are there, by their numbers.
+
+        :raises StoreUnavailable: there are none.
+        """
+        subs = await self.there()
+        if not subs:
+            raise StoreUnavailable("the front end has no sub-LCC yet")
+        return subs
 
     async def there(self) -> list[Sub]:
         """Those that are there, by their numbers.
@@ -107,18 +134,32 @@ class Subs:
                 return known.content
         return ""
 
+    def tasks(self, sub: Sub) -> Reads | None:
+        """The tables of a sub-LCC's tasks; None: it has none (yet)."""
+        database = self._databases.tasks_of(sub.known)
+        if database is None:
+            return None
+        kept = self._tasks.get(sub.subid)
+        if kept is None or kept[0] is not database:
+            kept = self._tasks[sub.subid] = database, Questions(database, self._questions_max)
+        return kept[1]
+
     def ask(self, sub: Sub, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
         """Run ``function(txn, *args)`` in a sub-LCC's database; fails at once if that was away just now.
 
         :raises StoreUnavailable: (as the Deferred's failure) it cannot be reached.
         """
-        return Deferred.fromCoroutine(self._ask(sub, function, args))
+        return Deferred.fromCoroutine(self._ask(sub, sub.reads, function, args))
 
-    async def _ask(self, sub: Sub, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        if self._away_until.get(sub.subid, 0.0) > self._clock.seconds():
+    def ask_tasks(self, sub: Sub, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        """The same in its tables of tasks; fails where it has none."""
+        return Deferred.fromCoroutine(self._ask(sub, self.tasks(sub), function, args))
+
+    async def _ask(self, sub: Sub, reads: Reads | None, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if reads is None or self._away_until.get(sub.subid, 0.0) > self._clock.seconds():
             raise StoreUnavailable(f"sub-LCC {sub.known.name} could not be reached just now")
         try:
-            return await sub.reads.interact(function, *args)
+            return await reads.interact(function, *args)
         except StoreUnavailable:
             self._away_until[sub.subid] = self._clock.seconds() + AWAY_SECONDS
             raise

@@ -26,7 +26,6 @@ from lcc.insight.records import CACHED
 from lcc.model import COUNTED, CachedUrl
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
-from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.cache import Cache, row_of
 from lcc.roles.cu.query import QueryError, parse_query
 from lcc.roles.cu.web.listings import asked_pairs
@@ -52,7 +51,6 @@ class Contents(Asked):
 
     :param client: reads content files.
     :param stall_seconds: who takes nothing for so long is dropped.
-    :param tasks: the tables of tasks, where the text of pages is; None: they cannot be read here.
     """
 
     takes_path = True
@@ -64,10 +62,8 @@ class Contents(Asked):
         client: ContentOpener,
         clock: IReactorTime,
         stall_seconds: float,
-        tasks: Reads | None,
     ) -> None:
         super().__init__(cache, authenticator)
-        self._tasks = tasks
         self._client = client
         self._clock = clock
         self._stall = stall_seconds
@@ -129,9 +125,8 @@ class Contents(Asked):
 
     async def _send_text(self, request: Request, row: CachedUrl) -> None:
         """The text of a page, made of the content that is in the cache now."""
-        if self._tasks is None:
-            raise HttpError(501, "ask the sub-LCC for texts")
-        found = await self._tasks.select(text_of_page, row.key)
+        tasks = await self.cache.tasks(row.pid)
+        found = None if tasks is None else await tasks.select(text_of_page, row.key)
         if found is None or found.md5 != row.md5:
             raise HttpError(404, "there is no text of this content (yet)")
         etag = f'"{row.md5}-text"'

@@ -8,10 +8,9 @@ from twisted.web.server import Request
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
-from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.formats import JsonLines
-from lcc.roles.cu.items import ItemQuery, begin_items, items_page
+from lcc.roles.cu.items import ItemQuery
 from lcc.roles.cu.query import QueryError
 from lcc.roles.cu.web.replies import Asked
 from lcc.transport.http_streaming import HttpWriter
@@ -27,25 +26,22 @@ PARAMETERS = {
 class Items(Asked):
     """``GET /items``.
 
-    :param tasks: the tables of tasks.
     :param stall_seconds: who takes nothing for so long is dropped.
     """
 
     def __init__(
         self,
         cache: Cache,
-        tasks: Reads,
         authenticator: Authenticator,
         clock: IReactorTime,
         stall_seconds: float,
     ) -> None:
         super().__init__(cache, authenticator)
-        self._tasks = tasks
         self._clock = clock
         self._stall = stall_seconds
 
     async def answer(self, request: Request, access: Access) -> None:
-        page = await self._tasks.interact(begin_items, _query(request), access)
+        page = await self.cache.items(_query(request), access)
         request.setHeader("content-type", JsonLines.media_type)
         request.setHeader("cache-control", "no-store")
         if request.method == b"HEAD":
@@ -55,7 +51,7 @@ class Items(Asked):
         writer.write(page.data)
         while page.after is not None:
             await writer.room()
-            page = await self._tasks.interact(items_page, page.after)
+            page = await self.cache.more_items(page.after)
             writer.write(page.data)
         writer.finish()
 

@@ -31,7 +31,7 @@ from lcc.roles.cu.web.states import States
 from lcc.transport.http_replies import JsonDocument, reply_json
 from lcc.transport.limited import LimitedFactory
 
-OF_ONE_LCC = ("/items", "/robots", "/hub")
+OF_ONE_LCC = ("/robots", "/hub")
 """A front end has none of these."""
 
 
@@ -68,7 +68,7 @@ def build_site(
     :param workshop: makes packages.
     :param without: what those who have no token may see (:data:`lcc.roles.access.WITHOUT_TOKEN`).
     :param now: seconds since 1970, for the dates of answers; None: as the machine has them.
-    :param tasks: the tables of tasks; None: a front end's cache, which has neither them nor feeds of its own.
+    :param tasks: the tables of tasks; None: a front end's cache, which has several of them.
     :param order_robots: orders that robots.txt of these sites are polled.
     :param hub: None: there is none.
     """
@@ -77,7 +77,7 @@ def build_site(
     authenticator = Authenticator(cache.users, without, settings, reactor)
     root.putChild(b"urls", Listing(cache, authenticator, reactor, stall))
     root.putChild(b"changes", Changes(cache, authenticator, reactor, stall, settings.wait_max))
-    root.putChild(b"content", Contents(cache, authenticator, content, reactor, stall, tasks))
+    root.putChild(b"content", Contents(cache, authenticator, content, reactor, stall))
     source = cache, authenticator, reactor, stall, settings.url
     root.putChild(FOLDER.encode(), Lists(*source))
     well_known = _Root()
@@ -85,8 +85,8 @@ def build_site(
     root.putChild(WELL_KNOWN.encode(), well_known)
     root.putChild(b"states", States(cache, authenticator, reactor, stall))
     root.putChild(b"atom", Atom(cache, authenticator, settings.url, hub, now or (lambda: 0.0)))
+    root.putChild(b"items", Items(cache, authenticator, reactor, stall))
     if tasks is not None:
-        root.putChild(b"items", Items(cache, tasks, authenticator, reactor, stall))
         root.putChild(b"robots", Robots(cache, tasks, authenticator, reactor, stall, order_robots))
     if hub is not None:
         root.putChild(b"hub", HubRequests(cache, authenticator, hub))
