@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from lcc.config import CuConfig, parse_config
@@ -20,107 +20,21 @@ from lcc.roles.cu.answers import begin_answer
 from lcc.roles.cu.atom import changed_lately
 from lcc.roles.cu.cache import OneLcc, row_of
 from lcc.roles.cu.formats import FORMATS
-from lcc.roles.cu.front.cache import FrontCache
-from lcc.roles.cu.front.subs import AWAY_SECONDS, Subs
+from lcc.roles.cu.front.subs import AWAY_SECONDS
 from lcc.roles.cu.front.tokens import FrontToken, check_removed, parse_front_token
 from lcc.roles.cu.query import Query, parse_query
 from lcc.roles.cu.tokens import StartAgain, Token, TokenError
 from lcc.roles.cu.waiting import answer_when_changed
 from lcc.roles.cu.watcher import PERIOD_SECONDS, ChangeWatcher
 from lcc.roles.cu.web.site import OF_ONE_LCC, build_site
-from lcc.roles.sub_databases import SubDatabases
 from lcc.services.fe_cu import build
-from lcc.storage.database.migrations import FE, MAIN
 from lcc.storage.database.timeline import current_timeline
-from lcc.storage.fe.placements import made, put_making
-from lcc.storage.fe.sublccs import add_sublcc, change_sublcc
-from tests.frontend.kit import NOW, sublcc
-from tests.support.cache import Cache
-from tests.support.databases import Backend, DirectDatabase, result_of
+from lcc.storage.fe.placements import put_making
+from tests.frontend.kit import NOW
+from tests.frontend.worlds import PIDS, Worlds
+from tests.support.databases import Backend, result_of
 
-ELSEWHERE = {205: 1, 106: 3}
-"""Providers that are not in the sub-LCC whose range their ids are of."""
-PIDS = (1, 2, 105, 106, 107, 201, 203, 205)
 JSONL = FORMATS["jsonl"]
-
-
-class _Database(DirectDatabase):
-    """:ivar away: it cannot be reached."""
-
-    away = False
-    asked = 0
-
-    def start(self) -> None:
-        pass
-
-    def interact(self, function: Any, *args: Any) -> Deferred[Any]:
-        self.asked += 1
-        return fail(StoreUnavailable("away")) if self.away else super().interact(function, *args)
-
-    select = interact
-
-
-class Worlds:
-    """One LCC, and a front end over three, with the same pages.
-
-    :ivar subs: the sub-LCCs' databases, from 1 on.
-    """
-
-    def __init__(self, home: Path, url: Any) -> None:
-        self.clock = Clock()
-        self.front = _Database(url("front"), home, FE)
-        self.databases: dict[str, _Database] = {}
-        self.caches: dict[int, Cache] = {}
-        self._url = url
-        self._home = home
-        for number in (1, 2, 3):
-            self.add_sub(number)
-        for pid, subid in ELSEWHERE.items():
-            self.front.now(put_making, pid, subid, NOW)
-            self.front.now(made, pid, NOW)
-        self.subs = Subs(self.front, SubDatabases(lambda url: self.databases[url]), self.clock, 100)  # type: ignore[arg-type, return-value]
-        self.several = FrontCache(self.front, self.subs)
-        alone = _Database(url("alone"), home)
-        self.databases["alone"] = alone
-        self.alone = Cache(alone)
-        self.one = OneLcc(alone, ChangeWatcher(alone, self.clock))
-
-    def add_sub(self, number: int) -> None:
-        text = self._url(f"sub{number}")
-        self.databases[text] = _Database(text, self._home, MAIN)
-        # Made with one seed, they would have one timeline.
-        own = [f"epoch{number}"]
-        self.databases[text].now(lambda txn: txn.execute("UPDATE meta SET value = ? WHERE name = 'epoch'", own))
-        self.front.now(add_sublcc, sublcc(number, subid=0, database=text, content=f"http://sub{number}/"))
-        self.caches[number] = Cache(self.databases[text])
-
-    def set_state(self, name: str, state: SubState) -> None:
-        self.front.now(lambda txn: change_sublcc(txn, name, state=state))
-
-    def database(self, number: int) -> Any:
-        return self.caches[number].database
-
-    def cache_of(self, pid: int) -> Cache:
-        return self.caches[ELSEWHERE.get(pid, (pid - 1) // 100 + 1)]
-
-    def put(self, pid: int, name: str, mimetype: str = "text/html", **more: Any) -> None:
-        md5 = f"{hash((pid, name)) & 0xFFFFFFFF:032x}"
-        for cache in (self.alone, self.cache_of(pid)):
-            cache.put(pid, f"http://p{pid}.example/{name}", mimetype, **{"fetched_fileid": 1, "md5": md5, **more})
-
-    def delete(self, pid: int, name: str) -> None:
-        for cache in (self.alone, self.cache_of(pid)):
-            cache.delete(pid, f"http://p{pid}.example/{name}")
-
-    def fill(self, count: int, seed: int = 1) -> None:
-        random = Random(seed)
-        for _ in range(count):
-            kind = random.choice(["text/html", "text/plain", "image/png"])
-            self.put(random.choice(PIDS), f"{random.randrange(10_000)}", kind)
-
-    def close(self) -> None:
-        for database in (self.front, *self.databases.values()):
-            database.blocking.close()
 
 
 def ask(cache: Any, query: Query, form: Any = JSONL) -> bytes:
@@ -445,7 +359,7 @@ def test_a_front_end_has_the_resources_of_an_lcc_but_these(worlds: Worlds) -> No
     of_lcc, told_by_lcc = _paths(worlds.one, object(), object())
     of_front, told_by_front = _paths(worlds.several, None, None)
     assert of_front <= of_lcc and told_by_front <= told_by_lcc
-    assert of_lcc - of_front == {"items", "robots", "hub"}
+    assert of_lcc - of_front == {"robots", "hub"}
     assert told_by_lcc - told_by_front == set(OF_ONE_LCC)
 
 
