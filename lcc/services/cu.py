@@ -78,7 +78,8 @@ def build(config: Config, environment: Environment) -> RoleService:
         )
         tasks = Questions(tables, QUESTIONS_PER_CONNECTION * settings.connections_max)
     watcher = ChangeWatcher(questions, reactor)
-    hub, hub_services = _hub(config, environment, questions, watcher) if settings.hub else (None, ())
+    cache = OneLcc(questions, watcher, tasks)
+    hub, hub_services = _hub(config, environment, cache) if settings.hub else (None, ())
 
     def order(origins: Sequence[str]) -> Deferred[None]:
         return (tables or database).write(order_robots, origins, int(environment.now()))
@@ -87,7 +88,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         "cu",
         config,
         environment,
-        OneLcc(questions, watcher, tasks),
+        cache,
         settings.content.replace("{home}", str(config.home)),
         CuParts(questions, watcher, database, tasks, order, hub),
         (
@@ -207,10 +208,23 @@ class _HubService(Service):
         self._client.close()
 
 
-def _hub(
-    config: Config, environment: Environment, questions: Questions, watcher: ChangeWatcher
-) -> tuple[Hub, Sequence[Service]]:
-    """The hub, and what runs it.
+def _hub(config: Config, environment: Environment, cache: Cache) -> tuple[Hub, Sequence[Service]]:
+    place = place_of(config, HUB)
+    database = environment.database(
+        place.url,
+        place.home,
+        environment.reactor,
+        config.database,
+        random=environment.chance,
+        series=place.series,
+        lean=True,
+    )
+    hub, service = build_hub(config, environment, cache, HubStore(database))
+    return hub, (DatabaseService(database, "hub"), service)
+
+
+def build_hub(config: Config, environment: Environment, cache: Cache, store: HubStore) -> tuple[Hub, Service]:
+    """The hub of a cache, and what runs it.
 
     :raises ConfigError: it has no address.
     """
@@ -219,10 +233,6 @@ def _hub(
         raise ConfigError(
             ["cu.hub: cu.url must be the URL of the HTTP interface, such as https://cache.example.org/"]
         )
-    place = place_of(config, HUB)
-    database = environment.database(
-        place.url, place.home, reactor, config.database, random=environment.chance, series=place.series, lean=True
-    )
     client = GuardedClient(
         reactor,
         attrs.evolve(config.bot, connect_timeout=settings.hub_deadline, dns_cache=60.0),
@@ -232,16 +242,15 @@ def _hub(
     )
     hub = Hub(
         settings,
-        HubStore(database),
-        questions,
-        watcher,
+        store,
+        cache,
         client,
         _without_token(config, settings.listen),
         reactor,
         environment.now,
         environment.token,
     )
-    return hub, (DatabaseService(database, "hub"), _HubService(hub, client))
+    return hub, _HubService(hub, client)
 
 
 def _without_token(config: Config, port: str) -> str:

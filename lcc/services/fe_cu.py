@@ -5,18 +5,18 @@ from __future__ import annotations
 from twisted.application.service import MultiService
 
 from lcc.config import Config
-from lcc.errors import ConfigError
 from lcc.roles.cu.front.cache import FrontCache
 from lcc.roles.cu.front.subs import Subs
 from lcc.roles.cu.questions import Questions
 from lcc.roles.sub_databases import SubDatabases
 from lcc.services.common import AtStop, RoleOptions, RoleService
-from lcc.services.cu import QUESTIONS_PER_CONNECTION, CuParts, build_with
+from lcc.services.cu import QUESTIONS_PER_CONNECTION, CuParts, build_hub, build_with
 from lcc.services.environment import Environment, real_environment
 from lcc.services.telemetry import watched
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.migrations import TASKS
 from lcc.storage.database.place import front_end_place, place_beside
+from lcc.storage.hub.subscribers import HubStore
 
 
 class Options(RoleOptions):
@@ -29,10 +29,8 @@ class Options(RoleOptions):
 def build(config: Config, environment: Environment) -> RoleService:
     """The services of the front end's content user API; its settings are ``[cu]``.
 
-    :raises ConfigError: no database of the front end, or a hub, which it has not.
+    :raises ConfigError: no database of the front end, or a hub without an address.
     """
-    if config.cu.hub:
-        raise ConfigError(["cu.hub: a front end has no hub; those of the sub-LCCs can have one"])
     place = front_end_place(config)
     reactor, questions_max = environment.reactor, QUESTIONS_PER_CONNECTION * config.cu.connections_max
     database = environment.database(
@@ -47,14 +45,19 @@ def build(config: Config, environment: Environment) -> RoleService:
     )
     front = Questions(database, questions_max)
     subs = Subs(front, databases, reactor, questions_max)
+    cache = FrontCache(front, subs)
+    hub, hub_service = (
+        build_hub(config, environment, cache, HubStore(database, several=True)) if config.cu.hub else (None, None)
+    )
     return build_with(
         "fe_cu",
         config,
         environment,
-        FrontCache(front, subs),
+        cache,
         subs.content_address,
-        CuParts(front, subs, database),
+        CuParts(front, subs, database, hub=hub),
         (DatabaseService(database), databases, AtStop(subs.stop)),
+        () if hub_service is None else (hub_service,),
     )
 
 

@@ -15,6 +15,7 @@ from lcc.config import CuConfig
 from lcc.domain.websub import WebSubRefused, signature_fault
 from lcc.fetchers.guarded_client import NoAnswer, Reply
 from lcc.roles.access import EVERYTHING, Access
+from lcc.roles.cu.cache import OneLcc
 from lcc.roles.cu.hub import engine
 from lcc.roles.cu.hub.engine import ASKS_AT_ONCE, PARTY_ASKS_AT_ONCE, Hub
 from lcc.roles.cu.watcher import ChangeWatcher
@@ -110,7 +111,9 @@ class World:
         self.watcher = ChangeWatcher(database, self.clock)
         store = HubStore(tables)
         now = lambda: 1_780_000_000 + self.clock.seconds()  # noqa: E731
-        self.hub = Hub(self.settings, store, database, self.watcher, asks, "content", self.clock, now, self.token)
+        self.hub = Hub(
+            self.settings, store, OneLcc(database, self.watcher), asks, "content", self.clock, now, self.token
+        )
         self.hub.start()
 
     def token(self) -> str:

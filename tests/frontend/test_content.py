@@ -13,8 +13,8 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from lcc.config import CuConfig, parse_config
-from lcc.errors import ConfigError, StoreUnavailable
+from lcc.config import CuConfig
+from lcc.errors import StoreUnavailable
 from lcc.model.frontend import AtHome, SubState
 from lcc.roles.cu.answers import begin_answer
 from lcc.roles.cu.atom import changed_lately
@@ -27,7 +27,6 @@ from lcc.roles.cu.tokens import StartAgain, Token, TokenError
 from lcc.roles.cu.waiting import answer_when_changed
 from lcc.roles.cu.watcher import PERIOD_SECONDS, ChangeWatcher
 from lcc.roles.cu.web.site import OF_ONE_LCC, build_site
-from lcc.services.fe_cu import build
 from lcc.storage.database.timeline import current_timeline
 from lcc.storage.fe.placements import put_making
 from tests.frontend.kit import NOW
@@ -357,12 +356,7 @@ def _paths(cache: Any, tasks: Any, hub: Any) -> tuple[set[str], set[str]]:
 def test_a_front_end_has_the_resources_of_an_lcc_but_these(worlds: Worlds) -> None:
     """Whoever adds one to an LCC says here whether a front end has it."""
     of_lcc, told_by_lcc = _paths(worlds.one, object(), object())
-    of_front, told_by_front = _paths(worlds.several, None, None)
+    of_front, told_by_front = _paths(worlds.several, None, object())
     assert of_front <= of_lcc and told_by_front <= told_by_lcc
-    assert of_lcc - of_front == {"robots", "hub"}
+    assert of_lcc - of_front == {"robots"}
     assert told_by_lcc - told_by_front == set(OF_ONE_LCC)
-
-
-def test_a_front_end_has_no_hub() -> None:
-    with pytest.raises(ConfigError, match="has no hub"):
-        build(parse_config("[cu]\nhub = true\n", Path("/lcc")), None)  # type: ignore[arg-type]  # not used

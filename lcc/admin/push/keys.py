@@ -107,7 +107,8 @@ def hubs_command(admin: Admin, state: str | None, as_json: bool) -> None:
 def subscribers_command(admin: Admin, failing: bool, as_json: bool) -> None:
     """List the subscribers of the hub of content users, the newest first."""
     listing = Listing(_SUBSCRIBERS, as_json)
-    with admin.database_at(place_of(admin.config, HUB)) as database:
+    at_home = admin.front_end() if admin.config.is_front_end else admin.database_at(place_of(admin.config, HUB))
+    with at_home as database:
         found = database.interact(list_subscribers, HUBS_SHOWN, failing)
     for each in found:
         record = subscriber_record(each)

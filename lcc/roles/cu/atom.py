@@ -17,15 +17,13 @@ from lcc.model import CachedUrl
 from lcc.protocols.xmlfeed import NAMESPACE
 from lcc.protocols.xmltext import escape
 from lcc.roles.cu.cache import Cache
-from lcc.roles.cu.formats import FORMATS, row_attributes
+from lcc.roles.cu.formats import Nothing, row_attributes
 from lcc.roles.cu.query import Query, QueryError, parse_query
-from lcc.roles.cu.selection import begin, read_page
-from lcc.roles.cu.tokens import Token
-from lcc.storage.database.transactions import Txn
 
 MEDIA_TYPE = "application/atom+xml"
 PATH = "atom"
 ENTRIES_MAX = 100
+_NO_BYTES = Nothing()
 _TOMBSTONES = "http://purl.org/atompub/tombstones/1.0"
 
 
@@ -36,11 +34,13 @@ class Changed:
     :ivar rows: in the order of their changes, at most :data:`ENTRIES_MAX`.
     :ivar token: covers them.
     :ivar more: there may be others.
+    :ivar missing: names of sub-LCCs that could not be reached.
     """
 
     rows: Sequence[CachedUrl]
-    token: Token
+    token: str
     more: bool
+    missing: tuple[str, ...] = ()
 
 
 def _limited(query: Query) -> Query:
@@ -53,37 +53,33 @@ async def changed_lately(cache: Cache, query: Query) -> tuple[Sequence[CachedUrl
     :raises TokenError, StartAgain: the token is no good.
     :raises StoreUnavailable: nobody answers.
     """
-    recent = query.since is None
-    if recent:
-        query = attrs.evolve(query, since=await cache.lately(query), limit=None)
-    piece = await cache.begin(query if recent else _limited(query), FORMATS["jsonl"])
-    rows = list(piece.urls)
-    while piece.after is not None:
-        piece = await cache.go_on(piece.after, FORMATS["jsonl"])
-        rows += piece.urls
-    assert piece.token is not None  # it is about changes
-    if recent:
-        # Those of several sub-LCCs come one sub-LCC after the other.
-        rows.sort(key=lambda row: row.change_time or row.fetched_time or 0)
-    return rows[-ENTRIES_MAX:], piece.token
+    if query.since is not None:
+        changed = await read_changed(cache, query)
+        return changed.rows, changed.token
+    changed = await _read(cache, attrs.evolve(query, since=await cache.lately(query), limit=None))
+    # Those of several sub-LCCs come one sub-LCC after the other.
+    rows = sorted(changed.rows, key=lambda row: row.change_time or row.fetched_time or 0)
+    return rows[-ENTRIES_MAX:], changed.token
 
 
-def read_changed(txn: Txn, query: Query) -> Changed:
+async def read_changed(cache: Cache, query: Query) -> Changed:
     """What has changed since the query's token.
 
     :raises TokenError, StartAgain: the token is no good.
+    :raises StoreUnavailable: nobody answers.
     """
-    query = _limited(query)
-    place = begin(txn, query)
-    rows: list[CachedUrl] = []
-    while True:
-        page = read_page(txn, place)
-        rows += page.rows
-        if page.after is None:
-            break
-        place = page.after
-    assert page.token is not None  # it is about changes
-    return Changed(rows, page.token, len(rows) >= (query.limit or 0))
+    return await _read(cache, _limited(query))
+
+
+async def _read(cache: Cache, query: Query) -> Changed:
+    piece = await cache.begin(query, _NO_BYTES)
+    rows = list(piece.urls)
+    while piece.after is not None:
+        piece = await cache.go_on(piece.after, _NO_BYTES)
+        rows += piece.urls
+    assert piece.token is not None  # it is about changes
+    more = query.limit is not None and len(rows) >= query.limit
+    return Changed(rows, piece.token, more, piece.missing)
 
 
 def asked_of(topic: str, url: str) -> Query | None:

@@ -13,7 +13,7 @@ from lcc.roles.cu.answers import Piece, Reads, begin_piece, next_piece
 from lcc.roles.cu.formats import Format
 from lcc.roles.cu.items import ItemPage, ItemQuery, begin_items, items_page
 from lcc.roles.cu.query import Query
-from lcc.roles.cu.selection import lately
+from lcc.roles.cu.selection import begin, lately
 from lcc.roles.cu.tokens import parse_token
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.storage.views.selected import url
@@ -38,6 +38,12 @@ class Cache(Protocol):
 
         :param after: as the piece before says.
         :raises StartAgain, StoreUnavailable: (as the Deferred's failure) as :meth:`begin`.
+        """
+
+    def since(self, query: Query) -> Deferred[str]:
+        """The token where the answer to a question about changes begins.
+
+        :raises TokenError, StartAgain, StoreUnavailable: (as the Deferred's failure) as :meth:`begin`.
         """
 
     def lately(self, query: Query) -> Deferred[str]:
@@ -96,6 +102,9 @@ class OneLcc:
 
     def go_on(self, after: Any, form: Format) -> Deferred[Piece]:
         return self.users.interact(next_piece, after, form)
+
+    def since(self, query: Query) -> Deferred[str]:
+        return self.users.interact(begin, query).addCallback(lambda place: str(place.token))
 
     def lately(self, query: Query) -> Deferred[str]:
         return self.users.interact(lately, query).addCallback(str)

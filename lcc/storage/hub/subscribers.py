@@ -41,9 +41,14 @@ def as_subscriber(row: Sequence[Any]) -> HubSubscriber:
 
 
 class HubStore:
-    """See :mod:`lcc.storage.hub.subscribers`."""
+    """See :mod:`lcc.storage.hub.subscribers`.
 
-    def __init__(self, database: Database) -> None:
+    :param several: the changes are those of several sub-LCCs: a timeline is positions in all of them, and the number
+        their sum.
+    """
+
+    def __init__(self, database: Database, several: bool = False) -> None:
+        self._several = several
         self._tables = ClaimedTables(database, "hub", "hub")
         self._select = database.interact
         self._write = self._tables.write
@@ -53,7 +58,7 @@ class HubStore:
 
         :returns: up to which change all subscribers were woken, as a token; empty: it is the first start.
         """
-        return self._tables.claim(_position)
+        return self._tables.claim(lambda txn: _position(txn, self._several))
 
     def topics(self) -> Deferred[dict[bytes, str]]:
         """Those that have subscribers, by their ids."""
@@ -73,11 +78,11 @@ class HubStore:
         :param before: timeline and number up to which who is owed nothing has got all.
         :param position: the new one.
         """
-        return self._write(_wake, list(topics), before, position, now)
+        return self._write(_wake, list(topics), before, position, now, self._several)
 
     def drop_all(self, why: str, position: str, now: int) -> Deferred[None]:
         """What was changed is no longer known."""
-        return self._write(_drop_all, why, position, now)
+        return self._write(_drop_all, why, position, now, self._several)
 
     def add_ask(self, ask: HubAsk) -> Deferred[None]:
         """A request; it takes the place of an open one of the same callback and topic."""
@@ -158,11 +163,16 @@ def hub_topics(txn: Txn, limit: int) -> list[HubTopic]:
     return [HubTopic(topic, *map(int, counts)) for topic, *counts in txn.query(sql, [limit])]
 
 
-def _position(txn: Txn) -> str:
+def _position(txn: Txn, several: bool) -> str:
+    if several:  # it is too long for meta
+        return str(txn.value("SELECT position FROM hubposition WHERE id = 1", [], ""))
     return str(txn.value("SELECT value FROM meta WHERE name = 'hub_position'", [], ""))
 
 
-def _set_position(txn: Txn, position: str) -> None:
+def _set_position(txn: Txn, position: str, several: bool) -> None:
+    if several:
+        txn.upsert("hubposition", ["id", "position"], [(1, position)], ["id"], ["position"])
+        return
     txn.upsert("meta", ["name", "value"], [("hub_position", position)], ["name"], ["value"])
 
 
@@ -183,20 +193,30 @@ def _get(txn: Txn, ident: bytes) -> HubSubscriber | None:
     return None if row is None else as_subscriber(row)
 
 
-def _wake(txn: Txn, topics: Sequence[bytes], before: tuple[str, int], position: str, now: int) -> None:
+def _wake(txn: Txn, topics: Sequence[bytes], before: tuple[str, int], position: str, now: int, several: bool) -> None:
     timeline, number = before
     # In this order: MySQL takes new values to the right of where they are set.
-    sql = (
-        "UPDATE hubsub SET number = CASE WHEN timeline = ? AND number > ? THEN number ELSE ? END, timeline = ?,"
-        " due_time = ? WHERE due_time = 0 AND topicid IN ({in})"
-    )
-    txn.execute_in(sql, list(topics), [timeline, number, number, timeline, now])
-    _set_position(txn, position)
+    if several:
+        # Who has got more of one sub-LCC may have got less of another: what it has got stays as it is.
+        sql = (
+            "UPDATE hubsub SET number = CASE WHEN number > ? THEN number ELSE ? END,"
+            " timeline = CASE WHEN number > ? THEN timeline ELSE ? END,"
+            " due_time = ? WHERE due_time = 0 AND topicid IN ({in})"
+        )
+        values: list[Any] = [number, number, number, timeline, now]
+    else:
+        sql = (
+            "UPDATE hubsub SET number = CASE WHEN timeline = ? AND number > ? THEN number ELSE ? END, timeline = ?,"
+            " due_time = ? WHERE due_time = 0 AND topicid IN ({in})"
+        )
+        values = [timeline, number, number, timeline, now]
+    txn.execute_in(sql, list(topics), values)
+    _set_position(txn, position, several)
 
 
-def _drop_all(txn: Txn, why: str, position: str, now: int) -> None:
+def _drop_all(txn: Txn, why: str, position: str, now: int, several: bool) -> None:
     txn.execute("UPDATE hubsub SET dropped = 1, why = ?, due_time = ?, failures = 0", [why[:WHY_CHARS], now])
-    _set_position(txn, position)
+    _set_position(txn, position, several)
 
 
 def _add_ask(txn: Txn, ask: HubAsk) -> None:

@@ -96,7 +96,13 @@ class FrontCache:
     def begin(self, query: Query, form: Format) -> Deferred[Piece]:
         if query.since is None:
             return Deferred.fromCoroutine(self._begin_listing(query, form))
-        return Deferred.fromCoroutine(self._begin_changes(query, query.since, form))
+        return Deferred.fromCoroutine(self._begin_changes(query, form))
+
+    def since(self, query: Query) -> Deferred[str]:
+        async def begin() -> str:
+            return str((await self._changes(query, query.since or BEGINNING[0])).token)
+
+        return Deferred.fromCoroutine(begin())
 
     def go_on(self, after: Any, form: Format) -> Deferred[Piece]:
         read = self._list(after, form) if isinstance(after, _Listing) else self._change(after, form)
@@ -205,7 +211,11 @@ class FrontCache:
 
     # In the order of the changes.
 
-    async def _begin_changes(self, query: Query, since: str, form: Format) -> Piece:
+    async def _begin_changes(self, query: Query, form: Format) -> Piece:
+        assert query.since is not None  # it is about changes
+        return await self._change(await self._changes(query, query.since), form)
+
+    async def _changes(self, query: Query, since: str) -> _Changes:
         subs = await self._subs.some()
         digest = query.selection.digest
         token, single = parse_since(since, digest)
@@ -235,8 +245,7 @@ class FrontCache:
             for subid, each in places.items()
             if _token(each.place).number < each.place.upto
         )
-        changes = _Changes(query, query.limit, FrontToken(digest, positions), pending, missing)
-        return await self._change(changes, form)
+        return _Changes(query, query.limit, FrontToken(digest, positions), pending, missing)
 
     async def _change(self, place: _Changes, form: Format) -> Piece:
         if not place.pending or place.left == 0:

@@ -21,10 +21,11 @@ from lcc.domain.websub import sign
 from lcc.fetchers.guarded_client import GuardedClient, NoAnswer
 from lcc.model.hub import HubSubscriber
 from lcc.roles.access import WITHOUT_TOKEN, Access
-from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.atom import MEDIA_TYPE, Changed, asked_of, atom_document, link_header, read_changed
+from lcc.roles.cu.cache import Cache
+from lcc.roles.cu.hub.positions import Position, covers, position_of, token_at
 from lcc.roles.cu.query import QueryError
-from lcc.roles.cu.tokens import StartAgain, Token
+from lcc.roles.cu.tokens import StartAgain
 from lcc.roles.places import Places
 from lcc.storage.database.transactions import Txn
 from lcc.storage.hub.subscribers import HubStore
@@ -37,6 +38,8 @@ DOCUMENTS_KEPT = 16
 TELL_ATTEMPTS_MAX = 3
 _RETRY_SECONDS, _RETRY_SECONDS_MAX = 30, 3600
 _GONE = 410
+AWAY_SECONDS = 5
+"""Later what a sub-LCC has that could not be reached is asked for again."""
 
 
 def access_of(txn: Txn, cuid: int, without: str) -> Access | None:
@@ -72,18 +75,18 @@ class Delivery:
         self,
         settings: CuConfig,
         store: HubStore,
-        main: Reads,
+        cache: Cache,
         client: GuardedClient,
         without: str,
         url: str,
         now: Callable[[], float],
         lost: Callable[[Failure], object],
     ) -> None:
-        self.position: Token | None = None
+        self.position: Position | None = None
         self.delivered = self.failed = self.dropped = 0
         self._settings = settings
         self._store = store
-        self._main = main
+        self._cache = cache
         self._client = client
         self._without = without
         self._url = url
@@ -104,7 +107,7 @@ class Delivery:
         if subscriber.dropped:
             await self._tell_dropped(subscriber)
             return
-        access = await self._main.interact(access_of, subscriber.cuid, self._without)
+        access = await self._cache.users.interact(access_of, subscriber.cuid, self._without)
         if access is None:
             await self._drop(subscriber, "your user has gone, or may read nothing any longer")
             return
@@ -139,36 +142,36 @@ class Delivery:
         place = subscriber.topic, access.providers, subscriber.timeline, subscriber.number
         found = self._documents.get(place)
         # One that is short may have become longer.
-        if found is not None and (found.changed.more or found.changed.token.number >= self._upto):
+        if found is not None and (found.changed.more or not self._is_behind(position_of(found.changed.token))):
             return found
         query = asked_of(subscriber.topic, self._url)
         if query is None:
             raise QueryError([f"feeds begin with {self._url}"])
         scoped = query.within(access.providers)
-        since = Token(subscriber.timeline, subscriber.number, 0, scoped.selection.digest)
-        changed = await self._main.interact(read_changed, attrs.evolve(scoped, since=str(since), limit=None))
+        since = token_at(Position(subscriber.timeline, subscriber.number), scoped.selection.digest)
+        changed = await read_changed(self._cache, attrs.evolve(scoped, since=since, limit=None))
         data = b""
         if changed.rows:
             data = atom_document(
-                changed.rows, str(changed.token), subscriber.topic, self._url, f"{self._url}hub", int(self._now())
+                changed.rows, changed.token, subscriber.topic, self._url, f"{self._url}hub", int(self._now())
             )
         document = self._documents[place] = _Document(data, changed)
         while len(self._documents) > DOCUMENTS_KEPT:
             self._documents.popitem(last=False)
         return document
 
-    @property
-    def _upto(self) -> int:
-        return self.position.number if self.position is not None else 0
+    def _is_behind(self, position: Position) -> bool:
+        return self.position is not None and not covers(position, self.position)
 
     async def _save(self, subscriber: HubSubscriber, changed: Changed, count: int) -> None:
-        now = int(self._now())
-        owed = changed.more or changed.token.number < self._upto
+        now, position = int(self._now()), position_of(changed.token)
+        owed = changed.more or self._is_behind(position)
+        again = now + AWAY_SECONDS if changed.missing and not changed.more else now
         await self._store.change(
             subscriber,
-            timeline=changed.token.timeline,
-            number=changed.token.number,
-            due_time=now if owed else 0,
+            timeline=position.timeline,
+            number=position.number,
+            due_time=again if owed else 0,
             failures=0,
             since_time=0,
             delivered_time=now if count else subscriber.delivered_time,

@@ -39,13 +39,13 @@ from lcc.model.sources import Source
 from lcc.numbers import parse_number
 from lcc.roles.access import Access
 from lcc.roles.background import Background
-from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.atom import PATH, asked_of, without_since
+from lcc.roles.cu.cache import Cache
+from lcc.roles.cu.formats import Nothing
 from lcc.roles.cu.hub.delivery import Delivery, question_to
+from lcc.roles.cu.hub.positions import Position, position_of, token_at
 from lcc.roles.cu.query import Query, QueryError
-from lcc.roles.cu.selection import begin, read_page
-from lcc.roles.cu.tokens import NOW, StartAgain, Token, TokenError, parse_token
-from lcc.roles.cu.watcher import ChangeWatcher
+from lcc.roles.cu.tokens import NOW, StartAgain, TokenError
 from lcc.roles.places import Places
 from lcc.storage.hub.subscribers import PURGED_AT_ONCE, HubStore, digest
 from lcc.storage.views.selected import Selection
@@ -63,13 +63,14 @@ ASK_ATTEMPTS_MAX = 3
 _ASK_AGAIN_SECONDS = 60
 _LOOK_SECONDS = 60.0
 _PURGE_TICKS = 60
+_NO_BYTES = Nothing()
 _ALL = Selection(sources=int(~Source(0)))
 
 
 class Hub:
     """See :mod:`lcc.roles.cu.hub.engine`.
 
-    :param main: the database of the cache; only read.
+    :param cache: only read.
     :param without: what those without a token may see.
     :param now: seconds since 1970.
     :param token: gives 16 unguessable hexadecimal digits.
@@ -80,8 +81,7 @@ class Hub:
         self,
         settings: CuConfig,
         store: HubStore,
-        main: Reads,
-        watcher: ChangeWatcher,
+        cache: Cache,
         client: GuardedClient,
         without: str,
         clock: IReactorTime,
@@ -94,8 +94,7 @@ class Hub:
         self.subscribers = self.failing = self.asks = 0
         self._settings = settings
         self._store = store
-        self._main = main
-        self._watcher = watcher
+        self._cache = cache
         self._client = client
         self._clock = clock
         self._now = now
@@ -104,7 +103,7 @@ class Hub:
         self._absent: set[bytes] = set()
         self._by_provider: defaultdict[int, dict[bytes, Selection]] = defaultdict(dict)
         self._requests = Throttle(ASKS_PER_PARTY, ASKS_WINDOW_SECONDS)
-        self.delivery = Delivery(settings, store, main, client, without, self.url, now, self._failed)
+        self.delivery = Delivery(settings, store, cache, client, without, self.url, now, self._failed)
         self._following = Background("Cannot follow changes for the hub", failed=self._failed)
         self._asking: Places[HubAsk] = Places(
             "ask callbacks",
@@ -115,7 +114,7 @@ class Hub:
             PARTY_ASKS_AT_ONCE,
             self._failed,
         )
-        self._position: Token | None = None
+        self._position: Position | None = None
         self._ticks = 0
         self._ticker = LoopingCall(self._tick)
         self._ticker.clock = clock
@@ -199,13 +198,12 @@ class Hub:
                 raise WebSubRefused(400, f"hub.topic: no feed of this hub: they begin with {self.url}{PATH}")
             if query.since is None:
                 return "", 0
-            token = (await self._main.interact(begin, query.within(access.providers))).token
+            token = await self._cache.since(query.within(access.providers))
         except QueryError as error:
             raise WebSubRefused(400, f"hub.topic: {error}") from None
         except (TokenError, StartAgain) as error:
             raise WebSubRefused(400, f"hub.topic: since: {error}") from None
-        assert token is not None  # there is a since
-        return token.timeline, token.number
+        return position_of(token)
 
     # Callbacks.
 
@@ -289,30 +287,28 @@ class Hub:
             position = self._position
             assert position is not None
             try:
-                query = Query(_ALL, str(position))
-                place = await self._main.interact(begin, query)
-                page = await self._main.interact(read_page, place)
+                piece = await self._cache.begin(Query(_ALL, token_at(position, _ALL.digest)), _NO_BYTES)
             except StartAgain as error:
                 await self._start_again(str(error))
                 continue
-            assert page.token is not None
-            if page.token != position:
-                woken = self._touched(page.rows)
+            assert piece.token is not None  # it is about changes
+            reached = position_of(piece.token)
+            if reached != position:
+                woken = self._touched(piece.urls)
                 # Before it is written: what is delivered meanwhile may be older.
-                self.delivery.position = page.token
-                await self._store.wake(woken, (position.timeline, position.number), str(page.token), int(self._now()))
-                self._position = page.token
+                self.delivery.position = reached
+                await self._store.wake(woken, position, piece.token, int(self._now()))
+                self._position = reached
                 if woken:
                     self.delivery.tick()
-            if page.after is None:
-                await self._watcher.changed(page.token, _LOOK_SECONDS)
+            if piece.after is None:
+                await self._cache.changed(piece.token, _LOOK_SECONDS)
 
     async def _start_again(self, why: str) -> None:
-        position = (await self._main.interact(begin, Query(_ALL, NOW))).token
-        assert position is not None
+        position = await self._cache.since(Query(_ALL, NOW))
         _log.warn("The hub begins anew: {why}; its subscribers are told", why=why)
-        await self._store.drop_all(f"changes were lost, start again: {why}", str(position), int(self._now()))
-        self._position = self.delivery.position = position
+        await self._store.drop_all(f"changes were lost, start again: {why}", position, int(self._now()))
+        self._position = self.delivery.position = position_of(position)
         self.delivery.tick()
 
     def _touched(self, rows: Sequence[CachedUrl]) -> list[bytes]:
@@ -357,14 +353,11 @@ class Hub:
 
     async def _claim(self) -> None:
         saved = await self._store.claim()
-        position: Token | None = parse_token(saved) if saved else None
-        if position is None:
-            position = (await self._main.interact(begin, Query(_ALL, NOW))).token
-        assert position is not None
+        position = saved or await self._cache.since(Query(_ALL, NOW))
         if not saved:
             # Killed before the first change, it is to go on from here.
-            await self._store.wake([], ("", 0), str(position), int(self._now()))
-        self._position = self.delivery.position = position
+            await self._store.wake([], ("", 0), position, int(self._now()))
+        self._position = self.delivery.position = position_of(position)
         self.is_claimed = True
 
     def _load(self, topics: dict[bytes, str]) -> None:

@@ -31,7 +31,7 @@ from lcc.roles.cu.web.states import States
 from lcc.transport.http_replies import JsonDocument, reply_json
 from lcc.transport.limited import LimitedFactory
 
-OF_ONE_LCC = ("/robots", "/hub")
+OF_ONE_LCC = ("/robots",)
 """A front end has none of these."""
 
 
