@@ -60,6 +60,7 @@ class PageLinks(NamedTuple):
     :ivar title, text: of the page, if its text was wanted (:attr:`ExtractionLimits.page_chars`).
     :ivar failed: the page ended its worker, or took too long; the reason stands in ``faults``.
     :ivar headings, language: of the page, if it is read for a search: a line each; ``en`` and the like.
+    :ivar noarchive: it asks that no copy of it is shown.
     """
 
     links: tuple[Link, ...] = ()
@@ -73,6 +74,7 @@ class PageLinks(NamedTuple):
     text: str = ""
     headings: str = ""
     language: str = ""
+    noarchive: bool = False
 
 
 class ExtractionLimits(NamedTuple):

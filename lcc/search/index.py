@@ -242,6 +242,8 @@ class TextIndex:
         }
         if page.fault:
             record["fault"] = page.fault
+        if not page.has_copy:
+            record["has_copy"] = False
         document.add_bytes("record", json.dumps(record, separators=(",", ":")).encode())
         return document
 
@@ -521,6 +523,7 @@ def _hit(document: Any, snippets: Any, score: float) -> Hit:
         record["language"],
         record["provider"],
         record["browsable"],
+        record.get("has_copy", True),
     )
 
 

@@ -29,6 +29,7 @@ HIT_FIELDS = {
     "language": "such as en; may be empty",
     "provider": "the provider's id",
     "browsable": "false: url is not for browsers",
+    "has_copy": "false: the page asks that no copy of it is shown",
 }
 
 
@@ -61,6 +62,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "language": hit.language,
         "provider": hit.provider,
         "browsable": hit.browsable,
+        "has_copy": hit.has_copy,
     }
 
 

@@ -48,6 +48,7 @@ def index_change(page: Page, text: PageLinks | None, now: float) -> IndexChange 
         language="" if text is None else text.language,
         browsable=browsable,
         hidden=text is not None and text.noindex,
+        has_copy=text is None or not text.noarchive,
         missing=bool(page.missing),
         fault=fault,
     )

@@ -70,6 +70,7 @@ def read_text(document: Document, limits: ExtractionLimits, robot: str) -> PageL
         text=text,
         headings=tidy(headings, limits.page_chars),
         language=language_of(text, declared),
+        noarchive=found.noarchive,
     )
 
 

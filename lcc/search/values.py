@@ -111,6 +111,7 @@ class Hit:
     :ivar site: its host, with the port if that is not the usual one.
     :ivar language: by its letters, such as ``en``; empty: unknown.
     :ivar provider: whose page it is.
+    :ivar has_copy: its copy may be shown; false: the page asks that it is not.
     """
 
     url: str
@@ -124,6 +125,7 @@ class Hit:
     language: str = ""
     provider: int = 0
     browsable: bool = True
+    has_copy: bool = True
 
 
 class Facet(NamedTuple):
@@ -157,7 +159,7 @@ class IndexedPage:
 
     :ivar key: 40 hexadecimal digits or so, as ``lcc-cu`` tells it.
     :ivar change: number of the row's last change.
-    :ivar type, site, language, date, browsable: as of :class:`Hit`.
+    :ivar type, site, language, date, browsable, has_copy: as of :class:`Hit`.
     :ivar headings: of the page, a line each.
     :ivar hidden: it asks not to be found.
     :ivar missing: the cache could not give its content: it is not found until that is read.
@@ -176,6 +178,7 @@ class IndexedPage:
     text: str = ""
     language: str = ""
     browsable: bool = True
+    has_copy: bool = True
     hidden: bool = False
     missing: bool = False
     fault: str = ""

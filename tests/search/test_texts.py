@@ -68,6 +68,13 @@ def test_pages_that_ask_not_to_be_found() -> None:
     assert not read("<p>a", headers=[("X-Robots-Tag", "otherbot: noindex")]).noindex
 
 
+def test_pages_that_ask_that_no_copy_is_shown() -> None:
+    assert read('<meta name=robots content="noarchive"><p>a').noarchive
+    assert read("<p>a", headers=[("X-Robots-Tag", "NoArchive")]).noarchive
+    assert not read("<p>a", headers=[("X-Robots-Tag", "otherbot: noarchive")]).noarchive
+    assert not read("<p>noarchive").noarchive
+
+
 def test_forms_that_are_the_whole_page() -> None:
     found = read(
         "<body><form id=aspnetForm><input type=hidden><h1>Heading</h1><p>All of the text"

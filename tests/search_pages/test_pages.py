@@ -12,6 +12,7 @@ import pytest
 import pytest_twisted
 from lxml import etree
 
+from lcc.domain.elements import NOT_BROWSABLE
 from lcc.domain.keys import url_key
 from lcc.model.headers import stored_headers
 from lcc.roles.front import printable
@@ -265,12 +266,21 @@ async def test_pages_that_want_no_copy_to_be_shown(open_search: Callable[..., Se
     header = stored_headers([("X-Robots-Tag", "noarchive")])
     search.put(f"{A}header", article("header", "orchard"), headers=header)
     search.put(f"{A}pdf", pdf_with_text("orchard"), mimetype="application/pdf", headers=header)
+    search.put(f"{A}hidden", article("hidden", "orchard", asking.format("noarchive")), burl=NOT_BROWSABLE)
     await search.indexed()
     browser = search.browser()
     found = await browser.get("/search?q=orchard&format=json")
-    assert sorted(hit["url"] for hit in json.loads(found.body)["hits"]) == [
-        f"{A}{name}" for name in ("all", "header", "noarchive", "pdf")
-    ]
+    assert {hit["url"]: hit["has_copy"] for hit in json.loads(found.body)["hits"]} == {
+        f"{A}all": True,
+        **{f"{A}{name}": False for name in ("header", "hidden", "noarchive", "pdf")},
+    }
+    # No copy is offered that is not shown.
+    with_copy = url_key(1, f"{A}all", "text/html").hex().encode()
+    for form in ("html", "atom"):
+        told = await browser.get(f"/search?q=orchard&format={form}")
+        assert set(re.findall(rb"/cached/([0-9a-f]+)", told.body)) == {with_copy}
+        assert f'href="{A}noarchive"'.encode() in told.body and f'"{A}hidden"'.encode() not in told.body
+    assert all(entry.link for entry in feedparser.parse(told.body).entries)
     shown = {}
     for name in (*pages, "header", "pdf"):
         key = url_key(1, f"{A}{name}", "application/pdf" if name == "pdf" else "text/html").hex()

@@ -40,19 +40,20 @@ def feed(query: Query, results: Results, base: str, name: str) -> bytes:
         f"<opensearch:totalResults>{results.total}</opensearch:totalResults>\n"
         f'<opensearch:Query role="request" searchTerms="{escape(query.text)}"/>\n',
         *(f'<link rel="{rel}" type="{kind}" href="{escape(href)}"/>\n' for rel, kind, href in links),
-        *(_entry(hit, base) for hit in results.hits),
+        *(_entry(hit, base, page) for hit in results.hits),
         "</feed>\n",
     ]
     return "".join(parts).encode("utf-8", "replace")
 
 
-def _entry(hit: Hit, base: str) -> str:
-    copy = f"{base}/cached/{hit.key}"
+def _entry(hit: Hit, base: str, results: str) -> str:
+    copy = f"{base}/cached/{hit.key}" if hit.has_copy else ""
     page = followed(hit.url) if hit.browsable else ""
+    related = f'<link rel="related" href="{escape(copy)}"/>' if copy else ""
     return (
         f"<entry><id>urn:x-lcc:{hit.key}</id><title>{escape(hit.title or hit.url)}</title>"
         f"<updated>{iso_utc(hit.date)}</updated>"
-        f'<link rel="alternate" href="{escape(page or copy)}"/><link rel="related" href="{escape(copy)}"/>'
+        f'<link rel="alternate" href="{escape(page or copy or results)}"/>{related}'
         f'<summary type="text">{escape(hit.snippet.text)}</summary></entry>\n'
     )
 
