@@ -11,36 +11,14 @@ from twisted.internet.task import Clock
 
 from lcc.config import FeUnsConfig
 from lcc.errors import StoreUnavailable
-from lcc.model.frontend import AtHome, Placement, SubLcc, SubState, Vitals
+from lcc.model.frontend import AtHome, Placement, SubLcc
 from lcc.roles.fe_uns.engine import FeUns, Unreachable
 from lcc.roles.fe_uns.port import ProviderPort
 from lcc.transport.splice import SpliceEnd
+from tests.support.sublccs import NOW, sublcc, vitals
 from tests.support.transports import MemoryTransport
 
-NOW = 1_700_000_000
-
-
-def sublcc(number: int, **more: Any) -> SubLcc:
-    """Sub-LCC a, b, c …, with the provider ids 1-100, 101-200, 201-300 …"""
-    values = {
-        "subid": number,
-        "name": chr(ord("a") + number - 1),
-        "state": SubState.OPEN,
-        "uns": (f"tcp:127.0.0.1:{9000 + number}",),
-        "proxy_protocol": True,
-        "notifiers": "",
-        "content": "",
-        "database": f"sqlite:/sub{number}.db",
-        "first_pid": 100 * (number - 1) + 1,
-        "last_pid": 100 * number,
-        "first_machine": 10 * (number - 1) + 1,
-        "last_machine": 10 * number,
-    }
-    return SubLcc(**{**values, **more})
-
-
-def vitals(number: int, files: int = 0, space_bytes: int = 0, time: int = NOW) -> Vitals:
-    return Vitals(number, time, "epoch", 1, files, space_bytes, 0, 0)
+__all__ = ["NOW", "Client", "Proxy", "Server", "sublcc", "vitals"]
 
 
 class Client:

@@ -17,12 +17,16 @@ from lcc.roles.cu.front.subs import AWAY_SECONDS
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.hub.positions import Position, covers, position_of, token_at
 from lcc.storage.hub.subscribers import HubStore, list_subscribers
-from tests.cu.test_hub import ATOM, CALLBACK, GONE, URL, Callbacks
 from tests.frontend.kit import NOW
 from tests.frontend.worlds import Worlds
 from tests.support.databases import result_of
+from tests.support.roles.callbacks import Callbacks
 
+URL = "https://cache.example.org/"
 TOPIC = f"{URL}atom"
+CALLBACK = "https://user.example.net/callback"
+ATOM = "{http://www.w3.org/2005/Atom}"
+GONE = "{http://purl.org/atompub/tombstones/1.0}deleted-entry"
 HOST = "user.example.net"
 
 

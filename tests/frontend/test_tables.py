@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
+from random import Random
 from typing import Any
 
 import attrs
 import pytest
 
+from lcc.config import DatabaseConfig
 from lcc.model import Provider
 from lcc.model.frontend import AtHome, Placement, SubState, Vitals
+from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import FE, MAIN, SchemaError, migrations
 from lcc.storage.fe.placements import being_made, count_placed, made, placements, put_making, unmade
 from lcc.storage.fe.sublccs import (
@@ -49,6 +53,21 @@ def own(backend: Any) -> Iterator[DirectDatabase]:
 def _new(number: int, **more: Any) -> Any:
     ranges = dict.fromkeys(("first_pid", "last_pid", "first_machine", "last_machine"), 0)
     return sublcc(number, **{**ranges, "subid": 0, "made_time": NOW, **more})
+
+
+def test_who_adds_sub_lccs_at_the_same_time_gets_other_ranges(backend: Any, front: DirectDatabase) -> None:
+    def add(number: int) -> list[tuple[int, int]]:
+        database = BlockingDatabase(backend.url, backend.home, DatabaseConfig(), random=Random(number), series=FE)
+        try:
+            subs = [database.write(add_sublcc, _new(1, name=f"s{number}-{each}")) for each in range(10)]
+        finally:
+            database.close()
+        return [(sub.first_pid, sub.first_machine) for sub in subs]
+
+    with ThreadPoolExecutor(4) as threads:
+        found = [first for firsts in threads.map(add, range(4)) for first in firsts]
+    pids, machines = zip(*found, strict=True)
+    assert len(set(pids)) == len(set(machines)) == 40
 
 
 def test_sub_lccs(front: DirectDatabase) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import socket
 import tarfile
 from collections.abc import Callable
@@ -14,8 +13,8 @@ from lcc.client.blocking import Cache
 from lcc.protocols.hello import Hello
 from lcc.protocols.notifiers import SetBegin, SetEnd, write_url
 from tests.support.browser import Visitor
-from tests.support.ports import free_port
-from tests.support.processes.system import OriginServer, Site, System
+from tests.support.processes.front_end import FrontEnd, sub_lcc
+from tests.support.processes.system import OriginServer, Site
 from tests.support.waiting import wait_for
 
 from .databases import SQLITE_ALWAYS
@@ -23,40 +22,13 @@ from .databases import SQLITE_ALWAYS
 LayOut = Callable[[str, int], Path]
 
 
-class FrontEnd(System):
-    """A front end; the same commands for its providers."""
-
-    def __init__(self, folder: Path, database_url: str) -> None:
-        folder.mkdir()
-        self.folder = folder
-        self.port, self.rs_port = free_port(), free_port()
-        self.config = self.admin_config = folder / "lcc.toml"
-        self.config.write_text(
-            f'home = "home"\n[fe]\ndatabase = "{database_url}"\n'
-            f'[fe_uns]\nlisten = "tcp:{self.port}:interface=127.0.0.1"\n'
-            f'listen_notifiers = "unix:{{home}}/notify-{{role}}.sock"\n'
-            f'[rs]\nlisten = "tcp:{self.rs_port}:interface=127.0.0.1"\nallow_private = true\nany_port = true\n'
-        )
-        self.processes = {}
-        self.environment = dict(os.environ, PYTHONFAULTHANDLER="1")
-        self.admin("fe", "init")
-
-
-def _sublcc(folder: Path, name: str, origin: OriginServer, front_url: str, machine: int) -> System:
-    home = folder / name
-    home.mkdir()
-    extra = f'[fe]\ndatabase = "{front_url}"\nname = "{name}"\nreport_interval = 1.0\n'
-    extra += f"[botm]\nmachine = {machine}\n"
-    return System(home, origin, None, extra, {"uns": 'proxies = ["127.0.0.1"]\n'})
-
-
 @SQLITE_ALWAYS
 def test_two_lccs_look_like_one(
     tmp_path: Path, origin: OriginServer, lay_out: LayOut, database_url: str | None
 ) -> None:
     front_url = database_url or f"sqlite:{tmp_path}/fe.sqlite"
-    old = _sublcc(tmp_path, "old", origin, front_url, 1)
-    new = _sublcc(tmp_path, "new", origin, front_url, 10_001)
+    old = sub_lcc(tmp_path, "old", origin, front_url, 1)
+    new = sub_lcc(tmp_path, "new", origin, front_url, 10_001)
     front = FrontEnd(tmp_path / "front", front_url)
     try:
         lay_out("first", 3)

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from lcc.model.frontend import SubLcc, SubState, Vitals
-from lcc.storage.database.locked_counter import draw
+from lcc.storage.database.locked_counter import draw, locked_counter
 from lcc.storage.database.table import Table
 from lcc.storage.database.transactions import Txn
 
@@ -17,6 +17,7 @@ PIDS_EACH = 10_000_000
 """Ids of providers that a sub-LCC gets, unless the operator says others."""
 MACHINES_EACH = 10_000
 
+_COUNTER = "subid"
 _SUBLCCS = Table(
     "fedb",
     ["subid"],
@@ -58,6 +59,7 @@ def add_sublcc(txn: Txn, sub: SubLcc) -> SubLcc:
     :returns: the same, with its number and ranges.
     :raises SubLccExists: its name or its ids are another's, or no ids are left.
     """
+    locked_counter(txn, _COUNTER)  # before the others are read: who adds one at the same time waits
     others = list_sublccs(txn)
     # A repeated interaction finds what the first attempt has committed.
     done = next((other for other in others if other.name == sub.name), None)
@@ -80,7 +82,7 @@ def add_sublcc(txn: Txn, sub: SubLcc) -> SubLcc:
             )
     made = attrs.evolve(
         sub,
-        subid=draw(txn, "subid"),
+        subid=draw(txn, _COUNTER),
         first_pid=first_pid,
         last_pid=last_pid,
         first_machine=first_machine,

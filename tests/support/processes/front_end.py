@@ -1,0 +1,75 @@
+"""A front end and its sub-LCCs made of real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from contextlib import closing
+from pathlib import Path
+
+from lcc.protocols.cp_uns_client import init
+from tests.support.ports import free_port
+
+from .system import OriginServer, System
+
+
+class FrontEnd(System):
+    """A front end; the same commands for its providers.
+
+    :param settings: more lines of the configuration.
+    """
+
+    def __init__(self, folder: Path, database_url: str, settings: str = "") -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.port, self.rs_port = free_port(), free_port()
+        self.config = self.admin_config = folder / "lcc.toml"
+        self.config.write_text(
+            f'home = "home"\n{settings}[fe]\ndatabase = "{database_url}"\n'
+            f'[fe_uns]\nlisten = "tcp:{self.port}:interface=127.0.0.1"\n'
+            f'listen_notifiers = "unix:{{home}}/notify-{{role}}.sock"\n'
+            f'[rs]\nlisten = "tcp:{self.rs_port}:interface=127.0.0.1"\nallow_private = true\nany_port = true\n'
+        )
+        self.processes = {}
+        self.environment = dict(os.environ, PYTHONFAULTHANDLER="1")
+        self.admin("fe", "init")
+
+    def add(self, name: str, lcc: System) -> None:
+        """Make this LCC a sub-LCC."""
+        url = f"sqlite:{lcc.folder}/home/lcc.db"
+        self.admin("fe", "add", name, "--uns", f"tcp:127.0.0.1:{lcc.port}", "--database", url)
+
+
+def sub_lcc(folder: Path, name: str, origin: OriginServer | None, front_url: str, machine: int) -> System:
+    """An LCC on SQLite that is to become a sub-LCC."""
+    home = folder / name
+    home.mkdir()
+    extra = f'[fe]\ndatabase = "{front_url}"\nname = "{name}"\nreport_interval = 1.0\n'
+    extra += f"[botm]\nmachine = {machine}\n"
+    return System(home, origin, None, extra, {"uns": 'proxies = ["127.0.0.1"]\n'})
+
+
+def add_provider(lcc: System, root: str) -> tuple[int, str]:
+    """Register a provider that has no web server; its id and password."""
+    answer = json.loads(lcc.admin("provider", "add", "--root", root, "--allow-private", "--json"))
+    return answer["pid"], answer["password"]
+
+
+def login(port: int, pid: int, password: str, piece: int = 1 << 16) -> str:
+    """What a provider hears of its login, said in pieces of so many bytes; empty: nobody is there."""
+    said = init(pid, password).encode()
+    try:
+        with closing(socket.create_connection(("127.0.0.1", port), timeout=60)) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for start in range(0, len(said), piece):
+                connection.sendall(said[start : start + piece])
+            heard = b""
+            while b"init_accepted>" not in heard and b"init_rejected>" not in heard:
+                data = connection.recv(65536)
+                if not data:
+                    return ""
+                heard += data
+            return heard.decode()
+    except OSError:
+        return ""
