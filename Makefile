@@ -16,6 +16,8 @@
 #   make doc      the documentation, build/doc/index.html
 #   make man      manual pages, build/man
 #   make wheel    dist/lcc-*.whl
+#   make deb      dist/lcc_*.deb, a Debian package
+#   make test-deb    builds two versions of it; installs, starts, upgrades, removes and purges them in a root of their own
 #   make bench    LCC and peers in turn, one table in build/bench.md; can be stopped, and goes on where it was
 #   make bench-quick    the same in five minutes, with small sizes
 #   make soak MINUTES=20    half the measured rate for so long, then ten times that; build/soak.svg, and a verdict
@@ -37,7 +39,7 @@ PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
 .PHONY: help run-venv venv system test test-long galera proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test kill-jobs kill-spider check doc man demo
-.PHONY: bench bench-quick bench-list bench-curves bench-growth bench-doc soak wheel clean
+.PHONY: bench bench-quick bench-list bench-curves bench-growth bench-doc soak wheel deb test-deb clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -199,8 +201,23 @@ man: run-venv
 	@$(VENV)/bin/lcc-admin manual build/man/man1
 	@echo "man --manpath=build/man lcc-admin"
 
-wheel: venv
-	@$(PY) -m build --wheel --no-isolation --outdir dist .
+# Only what builds it, in an environment of its own.  setuptools would take old files in build/lib along.
+$(STAMPS)/build: $(STAMPS)/python
+	@$(PY) -m venv $(VENV)/build
+	@$(VENV)/build/bin/python -m pip --disable-pip-version-check --quiet install build 'setuptools>=70.1'
+	@touch $@
+
+wheel: $(STAMPS)/build
+	@rm -rf build/lib build/bdist.*
+	@$(VENV)/build/bin/python -m build --wheel --no-isolation --outdir dist .
+
+deb: $(STAMPS)/build
+	@scripts/make-deb
+
+# As root, or where anybody may make namespaces; debootstrap takes the base of the system from Debian.
+test-deb: venv $(STAMPS)/build
+	@scripts/system-packages deb
+	@LCC_LONG=1 $(PY) -m pytest -n 0 $(ARGS) tests/packaging/test_debian.py
 
 clean:
 	rm -rf $(VENV) build dist lcc.egg-info .mypy_cache .ruff_cache .hypothesis .pytest_cache
