@@ -131,9 +131,9 @@ class Worlds:
         for cache in (self.alone, self.cache_of(pid)):
             cache.put(pid, f"http://p{pid}.example/{name}", mimetype, **{"fetched_fileid": 1, "md5": md5, **more})
 
-    def delete(self, pid: int, name: str) -> None:
+    def delete(self, pid: int, name: str, **more: Any) -> None:
         for cache in (self.alone, self.cache_of(pid)):
-            cache.delete(pid, f"http://p{pid}.example/{name}")
+            cache.delete(pid, f"http://p{pid}.example/{name}", **more)
 
     def fill(self, count: int, seed: int = 1) -> None:
         random = Random(seed)
