@@ -7,13 +7,13 @@ LOG=/root/log
 
 all_files() { find /etc /usr /var /opt /srv /lib/systemd -not -path '/var/lib/dpkg/*' -not -path '/var/log/*' \
     -not -path '/var/cache/*' -not -path '/var/lib/systemd/*' | sort; }
-as_lcc() { setpriv --reuid=lcc --regid=lcc --clear-groups env HOME=/var/lib/lcc "$@"; }
+as_lcc() { setpriv --reuid=lcc --regid=lcc --clear-groups env -C / HOME=/var/lib/lcc "$@"; }
 admin() { as_lcc lcc-admin --config /etc/lcc/lcc.toml "$@"; }
 until_it() { for _ in $(seq 600); do if eval "$1"; then return; fi; sleep 0.2; done; cat $LOG; exit 1; }
 start() {
     : > $LOG
     # shellcheck disable=SC2046
-    setpriv --reuid=lcc --regid=lcc --clear-groups env HOME=/var/lib/lcc \
+    setpriv --reuid=lcc --regid=lcc --clear-groups env -C / HOME=/var/lib/lcc \
         $(sed -n 's/^ExecStart=//p' /lib/systemd/system/lcc.service) >> $LOG 2>&1 &
     pid=$!
     until_it 'grep -q "uns uns has connected" $LOG'
