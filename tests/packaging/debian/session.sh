@@ -40,7 +40,7 @@ done
 start
 admin status
 sed 's/^/Nov 24 12:00:00 host lcc[7]: /' $LOG > syslog
-! grep -Evf /etc/logcheck/ignore.d.server/lcc syslog
+if grep -Evf /etc/logcheck/ignore.d.server/lcc syslog; then exit 1; fi  # "set -e" does not see a "!"
 
 # Work is queued: its site is down.
 admin provider add --root http://127.0.0.1:8000/ --allow-private --json > added
@@ -68,12 +68,17 @@ kill $site
 
 # Removed: programs go, configuration and data stay.
 dpkg -r lcc
-[ ! -e /usr/lib/lcc ] && [ ! -e /usr/bin/lcc-admin ] && [ ! -e /lib/systemd/system/lcc.service ]
-[ -s /etc/lcc/lcc.toml ] && [ -s /var/lib/lcc/lcc.db ]
+for path in /usr/lib/lcc /usr/bin/lcc-admin /lib/systemd/system/lcc.service; do [ ! -e $path ]; done
+[ -s /etc/lcc/lcc.toml ]
+[ -s /var/lib/lcc/lcc.db ]
 
 # Purged: nothing is left but its user.
 dpkg -P lcc
+[ ! -e /etc/lcc ]
+[ ! -e /var/lib/lcc ]
 rm -rf /srv/site
 all_files > files.after
-! diff files.before files.after | grep '^>' | grep -Ev '/etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$|/etc/\.pwd\.lock$'
+if diff files.before files.after | grep '^>' | grep -Ev '/etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$|/etc/\.pwd\.lock$'; then
+    exit 1
+fi
 echo "all is well"
