@@ -57,7 +57,7 @@ class Opening:
 @pytest_twisted.ensureDeferred
 async def test_content_for_who_has_gone_is_dropped() -> None:
     opening, reader = Opening(), Reader()
-    contents = Contents(reader, reader, opening, Clock(), 300.0, reader)  # type: ignore[arg-type]
+    contents = Contents(reader, reader, opening, Clock(), 300.0)  # type: ignore[arg-type]
     request: Any = Request(DummyChannel(), False)
     request.method, request.postpath, request.args = b"GET", [b"6b" * 20], {}
     answered = Deferred.fromCoroutine(contents.answer(request, reader))  # type: ignore[arg-type]
