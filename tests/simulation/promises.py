@@ -239,7 +239,7 @@ class Promises:
         self.commits += 1
         changed = self.rows(
             "SELECT change_number, curl, state, fetched_machineid, fetched_fileid, len, md5, urlkey,"
-            " furl, burl, subtype, charset, source, pid, connseq FROM lccurl"
+            " furl, burl, subtype, charset, source, fetched_url, pid, connseq FROM lccurl"
             f" WHERE change_number > {self._last_change} ORDER BY change_number"
         )
         if self._crawl is not None:

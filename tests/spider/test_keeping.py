@@ -6,6 +6,7 @@ import errno
 import gzip
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from lcc.spider.stores import warc
 from lcc.spider.stores.registry import stores_named
 from lcc.storage.disk.file_system import DISK, Disk
 from lcc.storage.spider.stores import store_troubles
+from lcc.testing.simulated.disk import SimulatedDisk
 from tests.support.logs import LoggedErrors
 from tests.support.pages import page
 from tests.support.roles.spider import SpiderWorld
@@ -88,6 +90,17 @@ async def test_what_was_not_committed_is_taken_back_from_all_stores(tmp_path: Pa
     frontier.commit(await keeping.keep([read(2)]))
     await keeping.close()
     assert (kept(tmp_path, "links"), kept(tmp_path, "text")) == (2, 2)
+
+
+async def test_a_power_cut_takes_no_store_with_its_folder() -> None:
+    for seed in range(20):
+        frontier, disk = Frontier(), SimulatedDisk(Random(seed))
+        for number in (1, 2, 3):
+            keeping = keeping_in(Path("/home/spider"), frontier, "links", disk=disk)
+            frontier.commit(await keeping.keep([read(number)]))
+            disk.power_cut()
+        path = "/home/spider/links/links-00000001.ndjson.gz.open"
+        assert len(gzip.decompress(disk.read(path)).splitlines()) == 3, seed
 
 
 async def test_a_full_disk_of_one_store_holds_up_no_other(tmp_path: Path, logged_errors: LoggedErrors) -> None:

@@ -257,6 +257,27 @@ def test_where_it_was_fetched_from(queue: Queue) -> None:
     assert queue.database.query(sql)[0][0] is None
 
 
+def test_where_content_was_fetched_from_that_is_fetched_once_more(queue: Queue) -> None:
+    sql = "SELECT fetched_url, change_number FROM lccurl"
+    queue.send(1, HTML)
+    running = one(queue)
+    queue.send(2, HTML)  # told again meanwhile
+    queue.record(queue.fetched(running, url="http://site/folder/other"))
+    ((url, change),) = queue.database.query(sql)
+    assert url == "http://site/folder/other", "links of this content are relative to that"
+    queue.record(queue.fetched(one(queue), url="http://site/folder/other"))
+    assert queue.database.query(sql) == [(url, change)], "nothing has changed"
+    queue.send(3, HTML._replace(md5="1" * 32))
+    running = one(queue)
+    queue.send(4, HTML._replace(md5="2" * 32, furl="http://site/new"))
+    queue.record(queue.fetched(running))
+    ((url, change),) = queue.database.query(sql)
+    assert url == "http://site/page", "it is that of the former fetch URL"
+    queue.record(queue.fetched(one(queue)))
+    ((url, later),) = queue.database.query(sql)
+    assert url is None and later > change, "content users are told"
+
+
 def test_the_header_of_an_answer_not_modified(queue: Queue) -> None:
     send(queue, POLLED, 0, PAGE)
     headers = json.dumps(["Cache-Control", "max-age=60", "Content-Type", "application/rss+xml"])

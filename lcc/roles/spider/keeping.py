@@ -24,6 +24,7 @@ from lcc.errors import ConfigError
 from lcc.interfaces import IFrontier, IOpenStore, IPageStore
 from lcc.model.crawls import StoreWork
 from lcc.model.links import Page, PageLinks, StoreSettings
+from lcc.storage.disk.durable import make_folder_durably
 
 _log = Logger()
 
@@ -172,7 +173,7 @@ class Keeping:
 
     def _opened(self, store: IPageStore, place: str) -> IOpenStore:
         folder = self._folder / store.name
-        self._disk.make_folder(folder, 0o700)
+        make_folder_durably(folder, self._disk)
         opened: IOpenStore = store.open(folder, place, self._disk, self._settings)
         return opened
 

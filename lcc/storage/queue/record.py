@@ -399,10 +399,9 @@ def _fetched(
     )
     url = notice.furl or notice.curl
     if result.url != url or cached["fetched_url"] is not None:
-        # Of content from the former fetch URL it is not known; it is fetched once more.
-        known = told and result.url not in ("", url.partition("#")[0])
-        fetched_url = result.url if known else None
-        changed = changed or (told and fetched_url != cached["fetched_url"])
+        # Content of a former fetch URL, which is fetched once more, says so: its links are relative to that one.
+        fetched_url = None if result.url in ("", url.partition("#")[0]) else result.url
+        changed = changed or fetched_url != cached["fetched_url"]
         cached["fetched_url"] = fetched_url
     if changed:
         cached.update(work.write.next_change())
