@@ -9,14 +9,15 @@ from random import Random
 import attrs
 
 from lcc.storage.disk.content_paths import ATTEMPTS
-from lcc.testing.simulated.database import DatabaseFaults
+from lcc.testing.simulated.database import DatabaseFaults, DatabaseServer
 from lcc.testing.simulated.timeline import EPOCH
 
 from .crawl import LEASE_SECONDS as SPIDER_LEASE_SECONDS
 from .crawl import SPIDER_NAMES
+from .one_lcc import Lcc
 from .promises import Promises
 from .sites import SiteFaults
-from .system import CENTRAL, CU, DATABASE, QM, UNSES, System
+from .system import System
 from .tasks import LEASE_SECONDS, MANAGER_NAMES, SCHEDULER
 
 
@@ -54,7 +55,6 @@ def parse_fault(text: str) -> Fault:
 _SOME_SLOW = SiteFaults(hang=0.3, slow=0.6)
 FIRST_SECONDS = 8.0
 """Of the life of a folder."""
-ROLES = ("qm", "uns1", "uns2", "central", "botm1", "botm2", "bot1a", "bot1b", "bot2a", "cu", "user", "notifier")
 
 
 _UNNOTICED = frozenset(["power", "first-power", "disk-full", "disk-faulty"])
@@ -69,7 +69,7 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     chosen = [kind for kind in KINDS if KINDS[kind].weight and chance.random() < 0.35]
     if "restore" in chosen:
         chosen = [kind for kind in chosen if kind not in _UNNOTICED]
-    roles = [role for role in ROLES if role in system.roles]
+    roles = _roles(system)
     weights = [KINDS[kind].weight for kind in chosen]
     faults = []
     for _ in range(chance.choice((1, 3, 8, 15, 25)) if chosen else 0):
@@ -93,7 +93,7 @@ def with_restores(system: System, faults: list[Fault], until_seconds: float) -> 
         Fault(
             round(chance.uniform(3.0, until_seconds - 5.0), 3),
             "restore",
-            DATABASE,
+            system.lcc.hosts.database,
             round(chance.uniform(0.5, 15.0), 3),
             chance.randrange(1 << 30),
         )
@@ -108,8 +108,9 @@ def _clock_steps(system: System, until_seconds: float) -> list[Fault]:
     chance = system.timeline.random("clock steps")
     faults = []
     for _ in range(chance.choice((0, 0, 1, 3))):
-        hosts = sorted({system.machine_of[role] for role in ROLES if role in system.roles})
-        target = chance.choice((QM, "all", chance.choice(hosts)))
+        hosts = sorted({system.machine_of[role] for role in _roles(system)})
+        qm = _some_lcc(system, chance).hosts.qm
+        target = chance.choice((qm, "all", chance.choice(hosts)))
         time = round(chance.uniform(0.0, until_seconds), 3)
         faults.append(Fault(time, "clock-step", target, 0.0, chance.randrange(1 << 30)))
     if system.tasks is not None:
@@ -160,7 +161,8 @@ def _spider_faults(system: System, until_seconds: float) -> list[Fault]:
     for _ in range(chance.choice((0, 2, 5, 10, 16))):
         name, kind = chance.choice(spiders), chance.choice(kinds)
         host = system.machine_of[name]
-        other = chance.choice((CU, CU, DATABASE, *UNSES))
+        hosts = system.lcc.hosts
+        other = chance.choice((hosts.cu, hosts.cu, hosts.database, *hosts.unses))
         mean = KINDS[kind].mean_seconds or 1.0
         seconds = round(min(chance.expovariate(1 / mean), 4 * mean), 3)
         if kind in ("freeze", "spider-parted") and chance.random() < 0.5:
@@ -205,8 +207,9 @@ def heal(system: System, faults: list[Fault]) -> None:
     network.heal()
     if system.tasks is not None:
         system.tasks.hall.fails_until = 0.0
-    system.database.faults = DatabaseFaults()
-    system.database.away_until = system.database.slow_until = system.database.full_until = 0.0
+    for database in system.databases.values():
+        database.faults = DatabaseFaults()
+        database.away_until = database.slow_until = database.full_until = 0.0
     for site in system.all_sites:
         site.faults = SiteFaults()
     system.start_all()
@@ -239,7 +242,7 @@ def _power(system: System, promises: Promises, fault: Fault) -> None:
     machine = system.machines[fault.target]
     if not machine.is_up:
         return
-    promises.power_cut.add(fault.target)
+    promises.power_was_cut(fault.target)
     names = list(machine.processes)
     machine.power_cut()
 
@@ -279,10 +282,14 @@ def _workers_fail(system: System, _: Promises, fault: Fault) -> None:
 
 def _answers_lost(system: System, _: Promises, fault: Fault) -> None:
     """Of transactions, which are done."""
-    system.database.faults = DatabaseFaults(answer_lost=0.3)
+    _troubled(system, system.database, fault, DatabaseFaults(answer_lost=0.3))
+
+
+def _troubled(system: System, database: DatabaseServer, fault: Fault, faults: DatabaseFaults) -> None:
+    database.faults = faults
 
     def over() -> None:
-        system.database.faults = DatabaseFaults()
+        database.faults = DatabaseFaults()
 
     system.timeline.call_later(fault.seconds, None, over)
 
@@ -290,10 +297,11 @@ def _answers_lost(system: System, _: Promises, fault: Fault) -> None:
 def _cut_off(system: System, promises: Promises, fault: Fault) -> None:
     """A machine is cut off while sites answer it slowly, and the queue manager is another one before it is back."""
     _slow_sites(system, 2.0, _SOME_SLOW)
+    lcc = system.lcc_at(fault.target)
 
     def cut() -> None:
-        system.network.part(CENTRAL if system.with_central else QM, fault.target, fault.seconds)
-        _kill(system, promises, attrs.evolve(fault, target="qm", seconds=0.3))
+        system.network.part(lcc.upper, fault.target, fault.seconds)
+        _kill(system, promises, attrs.evolve(fault, target=f"{lcc.prefix}qm", seconds=0.3))
 
     system.timeline.call_later(1.0, None, cut)
 
@@ -311,7 +319,7 @@ def _slow_sites(system: System, seconds: float, faults: SiteFaults) -> None:
 
 def _branch(system: System, _: Promises, fault: Fault) -> None:
     """A machine loses its connection upwards several times, while sites answer slowly: orders are on their way."""
-    upper = CENTRAL if system.with_central else QM
+    upper = system.lcc_at(fault.target).upper
     _slow_sites(system, 0.2 + fault.seconds, _SOME_SLOW)
     chance, at = fault.chance, 0.0
     while at < fault.seconds:
@@ -330,26 +338,21 @@ def _slow(system: System, _: Promises, fault: Fault) -> None:
 
 
 def _database_away(system: System, _: Promises, fault: Fault) -> None:
-    system.database.away_until = system.timeline.now + fault.seconds
+    system.databases[fault.target].away_until = system.timeline.now + fault.seconds
 
 
 def _database_slow(system: System, _: Promises, fault: Fault) -> None:
-    system.database.slow_until = system.timeline.now + fault.seconds
+    system.databases[fault.target].slow_until = system.timeline.now + fault.seconds
 
 
 def _database_full(system: System, _: Promises, fault: Fault) -> None:
-    system.database.full_until = system.timeline.now + fault.seconds
+    system.databases[fault.target].full_until = system.timeline.now + fault.seconds
 
 
 def _database_troubles(system: System, _: Promises, fault: Fault) -> None:
     chance = fault.chance
     rates = [chance.choice((0.0, 0.05, 0.3)) for _ in range(3)]
-    system.database.faults = DatabaseFaults(*rates)
-
-    def over() -> None:
-        system.database.faults = DatabaseFaults()
-
-    system.timeline.call_later(fault.seconds, None, over)
+    _troubled(system, system.databases[fault.target], fault, DatabaseFaults(*rates))
 
 
 def _disk_full(system: System, _: Promises, fault: Fault) -> None:
@@ -385,7 +388,8 @@ def _web_troubles(system: System, _: Promises, fault: Fault) -> None:
 
 def _spool_damage(system: System, promises: Promises, fault: Fault) -> None:
     """A set rots in a spool, as soon as there is one; the UNS may have been ended before it is read."""
-    disk, uns = system.machines[fault.target].disk, f"uns{UNSES.index(fault.target) + 1}"
+    disk = system.machines[fault.target].disk
+    uns = next(name for name, address in system.machine_of.items() if address == fault.target)
     until = system.timeline.now + fault.seconds
 
     def look() -> None:
@@ -415,17 +419,18 @@ def _clock_step(system: System, promises: Promises, fault: Fault) -> None:
 
 def _restore(system: System, promises: Promises, fault: Fault) -> None:
     """The database is put back from a backup, while the queue manager is down."""
+    lcc = system.lcc_at(fault.target)
     promises.backups += 1
-    system.timeline.call_later(fault.seconds, None, _put_back, system, promises)
-    system.database.backup()
+    system.timeline.call_later(fault.seconds, None, _put_back, system, promises, lcc)
+    lcc.database.backup()
 
 
-def _put_back(system: System, promises: Promises) -> None:
-    process = system.processes.get("qm")
+def _put_back(system: System, promises: Promises, lcc: Lcc) -> None:
+    process = lcc.process("qm")
     if process is not None:
         process.die()
-    if system.database.restore():
-        promises.put_back()
+    if lcc.database.restore():
+        promises.put_back(lcc)
         notifier = system.processes.get("notifier")
         if notifier is not None:
             notifier.die()
@@ -434,7 +439,7 @@ def _put_back(system: System, promises: Promises) -> None:
             system.start_later("notifier", 0.5)
     else:
         promises.backups -= 1
-    system.start_later("qm", 0.5)
+    system.start_later(f"{lcc.prefix}qm", 0.5)
 
 
 @attrs.frozen
@@ -453,43 +458,55 @@ class Kind:
     until_seconds: float = inf
 
 
+def _roles(system: System) -> list[str]:
+    """Those that anything may befall."""
+    others = [role for role in ("user", "notifier") if role in system.roles]
+    return [*(role for lcc in system.lccs for role in lcc.roles), *others]
+
+
+def _some_lcc(system: System, chance: Random) -> Lcc:
+    return chance.choice(system.lccs) if len(system.lccs) > 1 else system.lcc
+
+
 def _a_role(_: System, chance: Random, roles: list[str]) -> str:
     return chance.choice(roles)
 
 
-def _a_host(system: System, chance: Random, _: list[str]) -> str:
-    return chance.choice(sorted({system.machine_of[role] for role in ROLES if role in system.roles}))
+def _a_host(system: System, chance: Random, roles: list[str]) -> str:
+    return chance.choice(sorted({system.machine_of[role] for role in roles}))
 
 
 def _two_hosts(system: System, chance: Random, roles: list[str]) -> str:
-    hosts = sorted({*system.machines, DATABASE})
+    hosts = sorted({*system.machines, *system.databases})
     return "~".join(chance.sample(hosts, 2))
 
 
-def _a_uns_and_the_qm(_: System, chance: Random, __: list[str]) -> str:
+def _a_uns_and_the_qm(system: System, chance: Random, __: list[str]) -> str:
     """So that sets of one provider come in another order than they were told."""
-    return f"{chance.choice(UNSES)}~{QM}"
+    hosts = _some_lcc(system, chance).hosts
+    return f"{chance.choice(hosts.unses)}~{hosts.qm}"
 
 
-def _a_spool(_: System, chance: Random, __: list[str]) -> str:
-    return chance.choice(UNSES)
+def _a_spool(system: System, chance: Random, __: list[str]) -> str:
+    return chance.choice(_some_lcc(system, chance).hosts.unses)
 
 
 def _a_botm(system: System, chance: Random, _: list[str]) -> str:
-    return system.machine_of[chance.choice(("botm1", "botm2"))]
+    return chance.choice(_some_lcc(system, chance).hosts.botms)
 
 
 def _a_store(system: System, chance: Random, _: list[str]) -> str:
     """Who has just made the folder that he keeps things in."""
-    return system.machine_of[chance.choice(("botm1", "botm2", "uns1", "uns2"))]
+    hosts = _some_lcc(system, chance).hosts
+    return chance.choice((*hosts.botms, *hosts.unses))
 
 
 def _a_site(system: System, chance: Random, _: list[str]) -> str:
     return chance.choice(system.all_sites).address
 
 
-def _the_database(_: System, __: Random, ___: list[str]) -> str:
-    return DATABASE
+def _the_database(system: System, chance: Random, ___: list[str]) -> str:
+    return _some_lcc(system, chance).hosts.database
 
 
 KINDS = {

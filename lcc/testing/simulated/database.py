@@ -49,16 +49,17 @@ class DatabaseFaults:
 class DatabaseServer:
     """One server, with one set of tables for each series.
 
+    :param name: of its source of chance.
     :ivar away_until: it does not answer before this time.
     :ivar full_until: its disk is full before this time: nothing can be written.
     :ivar committed: called after each transaction that wrote, with the series.
     """
 
-    def __init__(self, timeline: Timeline, network: Network, address: str) -> None:
+    def __init__(self, timeline: Timeline, network: Network, address: str, name: str = "database") -> None:
         self.timeline = timeline
         self.network = network
         self.address = address
-        self.chance = timeline.random("database")
+        self.chance = timeline.random(name)
         self.faults = DatabaseFaults()
         self.away_until = 0.0
         self.slow_until = 0.0
