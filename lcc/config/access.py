@@ -120,6 +120,8 @@ class RsConfig:
         "",
         "public URL, such as https://register.example.org/, also used in mails; https turns on HSTS",
     )
+    operator: str = setting("", "name of the operator, the heading of the pages")
+    contact: str = setting("", "mail address or URL of the operator, shown on the pages; empty: contact in [bot]")
     proxy: bool = setting(
         False,
         "the endpoint is only reachable through a reverse proxy that appends the client's address to X-Forwarded-For",

@@ -40,6 +40,19 @@ def parse_hours(text: str, slots: int = DAY_SLOTS) -> int:
     return mask
 
 
+def hours_text(mask: int) -> str:
+    """Hours of a day as text that :func:`parse_hours` understands; empty: at any time, or never.
+
+    :param mask: of :data:`DAY_SLOTS` slots.
+    """
+    stretches = []
+    for start in range(DAY_SLOTS):
+        if mask >> start & 1 and not mask >> (start - 1) % DAY_SLOTS & 1:
+            stop = next(hour for hour in range(start + 1, start + DAY_SLOTS) if not mask >> hour % DAY_SLOTS & 1)
+            stretches.append(f"{start}-{stop % DAY_SLOTS or DAY_SLOTS}")
+    return ",".join(stretches)
+
+
 def _read_item(item: str, slots: int) -> int:
     match = _ITEM(item) if item else None
     if match is None:

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+NO_PLACES = frozenset(["Factory", "localtime", "posixrules"])
+"""Names in the database of time zones that say nothing of a place."""
+
+
+def timezones_to_choose() -> tuple[str, ...]:
+    """Names that are suggested, sorted."""
+    from zoneinfo import available_timezones
+
+    return tuple(sorted(available_timezones() - NO_PLACES))
+
 
 def timezone_fault(name: str) -> str:
     """What is wrong with the name of a time zone; empty: nothing, or there is no name."""

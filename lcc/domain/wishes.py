@@ -9,7 +9,7 @@ import attrs
 
 from lcc.domain.hours import DAY_SLOTS, parse_hours
 from lcc.domain.sites import site_folder
-from lcc.domain.timezones import timezone_fault
+from lcc.domain.timezones import NO_PLACES, timezone_fault
 from lcc.errors import UrlError
 from lcc.model import Wishes
 from lcc.numbers import parse_number
@@ -56,13 +56,13 @@ def read_contact(fields: Mapping[str, str], faults: dict[str, str]) -> str:
 
 
 def read_site(fields: Mapping[str, str], allowed: Allowed, faults: dict[str, str]) -> str:
-    """The folder of the site, or one with a fault."""
+    """The folder of the site, or one with a fault; without a scheme it is one of https."""
     text = fields.get("site", "").strip()
     if not text:
         faults["site"] = "the URL of the site is needed, such as https://www.example.org/"
         return ""
     try:
-        return site_folder(text, allowed.any_port)
+        return site_folder(text if "://" in text else f"https://{text.lstrip('/')}", allowed.any_port)
     except UrlError as error:
         faults["site"] = error.text
         return ""
@@ -106,6 +106,8 @@ def _hours(text: str, slots: int, faults: dict[str, str]) -> str:
 
 def _timezone(text: str, faults: dict[str, str]) -> str:
     fault = timezone_fault(text)
+    if text in NO_PLACES:
+        fault = f"{text!r} is not the time zone of a place, such as Europe/Amsterdam"
     if fault:
         faults["timezone"] = fault
         return ""

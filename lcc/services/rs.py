@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from zoneinfo import available_timezones
-
+import attrs
 from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config
+from lcc.domain.timezones import timezones_to_choose
 from lcc.errors import ConfigError
 from lcc.interfaces import IRegistrationStore
 from lcc.roles.rs.assembly import Assembly, Means
@@ -73,7 +73,7 @@ def build_with(
     :param more: services that the store needs.
     :raises ConfigError: no endpoint to listen on.
     """
-    settings, reactor = config.rs, environment.reactor
+    settings, reactor = attrs.evolve(config.rs, contact=config.rs.contact or config.bot.contact), environment.reactor
     if not settings.listen:
         raise ConfigError(["rs.listen: must be set to an endpoint, such as tcp:9500:interface=127.0.0.1"])
     means = Means(
@@ -84,10 +84,14 @@ def build_with(
         environment.in_thread,
         environment.fetchers,
     )
-    assembly = Assembly(config, store, means)
-    zones = tuple(sorted(available_timezones()))
+    assembly = Assembly(attrs.evolve(config, rs=settings), store, means)
     site = build_site(
-        assembly.registrar, settings, environment.token, zones, settings.url.startswith("https:"), reactor
+        assembly.registrar,
+        settings,
+        environment.token,
+        timezones_to_choose(),
+        settings.url.startswith("https:"),
+        reactor,
     )
     registrar = assembly.registrar
     metrics = RsMetrics(registrar, database.counts, DatabaseProbe(database.interact, reactor))

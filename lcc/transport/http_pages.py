@@ -18,7 +18,7 @@ from lcc.transport.http_replies import Explained, HttpError, run
 from lcc.transport.http_server import BodyRequest, text_header
 
 HTML = "text/html; charset=utf-8"
-FIELDS_MAX = 30
+FIELDS_MAX = 40
 
 
 def html_templates(package: str) -> Environment:

@@ -13,11 +13,12 @@ from lcc.transport.http_server import text_header
 
 POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 """Pages have one style sheet and forms; nothing else is loaded, run, or framed."""
-LIVE_POLICY = (
-    f"{POLICY}; script-src 'self'; connect-src 'self'; img-src 'self'; require-trusted-types-for 'script'; "
-    "trusted-types 'none'"
+SCRIPT_POLICY = (
+    f"{POLICY}; img-src 'self'; script-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""And one script, which asks its own site only, and makes no text into script or markup."""
+"""And an icon, and one script, which makes no text into script or markup."""
+LIVE_POLICY = f"{SCRIPT_POLICY}; connect-src 'self'"
+"""And the script asks its own site, and no other."""
 PAGE_HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",

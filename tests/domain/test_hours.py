@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.hours import parse_hours
+from lcc.domain.hours import hours_text, parse_hours
 
 
 def slots_of(text: str, slots: int = 24) -> list[int]:
@@ -103,3 +103,14 @@ def test_any_text_gives_a_mask_or_a_value_error(text: str, slots: int) -> None:
     except ValueError:
         return
     assert 0 < mask < 1 << slots
+
+
+def test_hours_that_are_said_as_one_would() -> None:
+    assert [hours_text(parse_hours(text)) for text in ("", "22-6", "0-8,12", "23", "0-24")] == [
+        *("", "22-6", "0-8,12-13", "23-24", "")
+    ]
+
+
+@given(st.integers(1, (1 << 24) - 1))
+def test_what_is_said_of_hours_is_understood(mask: int) -> None:
+    assert parse_hours(hours_text(mask)) == mask

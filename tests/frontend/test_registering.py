@@ -186,8 +186,8 @@ def test_a_range_that_is_used_up(world: World) -> None:
 
 
 def test_a_sub_lcc_that_is_away_knows_what_nobody_else_does(world: World) -> None:
-    number = world.ask()
     world.plan["away"] = world.subs[1]
+    number = world.ask()  # what only it knows is looked at when the secret is found
     with pytest.raises(StoreUnavailable):
         world.prove(number)
     assert world.providers == [[], []]
@@ -197,8 +197,10 @@ def test_a_sub_lcc_that_is_away_knows_what_nobody_else_does(world: World) -> Non
 
 def test_limits_count_the_providers_of_all_sub_lccs(world: World) -> None:
     world.restart(providers_per_site=2)
-    for name in ("one", "two", "three"):
-        number = world.ask(ticket_hash=name, password_hash=name, folders=(SITE,))
+    numbers = {
+        name: world.ask(ticket_hash=name, password_hash=name, folders=(SITE,)) for name in ("one", "two", "three")
+    }
+    for name, number in numbers.items():
         # Here and there in turn.
         world.report(1, files=500 if name == "two" else 0)
         world.report(2, files=0 if name == "two" else 500)
@@ -210,6 +212,11 @@ def test_limits_count_the_providers_of_all_sub_lccs(world: World) -> None:
     assert world.providers == [[1], [101]]
     # What could not be made has left nothing.
     assert world.placement(2) is None
+    # Whoever asks only now is told before a file is asked for: for a new provider, and for a further root.
+    for more in ({}, {"kind": Proves.ROOT, "pid": world.subs[0].now(add_provider, Provider(0, (), "other"))}):
+        with pytest.raises(RegistrationRefused, match="2 providers already have roots") as caught:
+            world.ask(ticket_hash="four", password_hash="four", folders=(SITE,), **more)
+        assert caught.value.kind == "full" and "site" in caught.value.faults
 
 
 def test_a_further_root_and_a_new_password_go_where_the_provider_is(world: World) -> None:

@@ -9,9 +9,12 @@ import pytest
 import pytest_twisted
 
 from tests.support.databases import Backend
+from tests.support.fixtures import chromium
 from tests.support.servers.web_site import WebSite
 
 from .kit import Office
+
+__all__ = ["chromium"]
 
 
 @pytest.fixture

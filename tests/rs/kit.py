@@ -20,7 +20,7 @@ class Office:
     """The services of a registration server; by default sites on loopback may register.
 
     :param more: further lines of its section of the configuration.
-    :param beyond: further sections.
+    :param beyond: further sections; ``first``: lines of none.
     """
 
     def __init__(
@@ -31,10 +31,12 @@ class Office:
         beyond: str = "",
         allow_private: bool = True,
         any_port: bool = True,
+        first: str = "",
     ) -> None:
         text = f"""
             home = "."
             timezone = "UTC"
+            {first}
             [database]
             url = "{backend.url}"
             [rs]

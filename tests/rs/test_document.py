@@ -23,7 +23,7 @@ def test_settings_and_their_defaults() -> None:
         each = re.findall(r"`(\w+)`", names)
         given = values.split(", ") if len(each) > 1 and "," in values else [values] * len(each)
         told |= dict(zip(each, given, strict=False))
-    assert len(told) == 17 and told.keys() <= defaults.keys()
+    assert len(told) == 19 and told.keys() <= defaults.keys()
     assert (defaults["approval"], defaults["proxy"], defaults["allow_private"], defaults["any_port"]) == (False,) * 4
     assert (told["files_max"], defaults["files_max"]) == ("100,000", 100_000)
     assert (told["space_max_bytes"], defaults["space_max_bytes"]) == ("10 GiB", 10 << 30)

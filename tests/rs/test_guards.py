@@ -55,7 +55,23 @@ async def test_the_whole_content_must_be_the_secret(office: Office, site: WebSit
         told = reply.json()
         assert (reply.status, told["name"], told["code"]) == (409, "other-content", 1602), content
         assert told["url"] == given["urls"][0] and told["text"].isprintable()
+    for encoding in ("utf-16-le", "utf-16-be"):  # nothing says that it is one
+        site.files[path_of(given)] = given["secret"].encode(encoding)
+        assert (await check(office.browser(), given)).status == 409
     site.files[path_of(given)] = given["secret"].encode() + b" \t\r\n\n"
+    assert (await check(office.browser(), given)).json()["state"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("mark", "encoding"), [(b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")]
+)
+@pytest_twisted.ensureDeferred
+async def test_files_of_windows_are_understood(office: Office, site: WebSite, mark: bytes, encoding: str) -> None:
+    given = await ask(office.browser(), site.url)
+    for wrong in not_quite(given["secret"]):
+        site.files[path_of(given)] = mark + wrong.encode(encoding)
+        assert (await check(office.browser(), given)).json()["name"] == "other-content", wrong
+    site.files[path_of(given)] = mark + f"{given['secret']}\r\n".encode(encoding)
     assert (await check(office.browser(), given)).json()["state"] == "done"
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +21,8 @@ from tests.support.servers.web_site import WebSite
 
 from .kit import Office
 
-FILLED = {"contact": "me@example.org", "bandwidth": "5000", "hours": "22-6", "timezone": "Europe/Amsterdam"}
+FILLED = {"contact": "me@example.org", "bandwidth": "5000", "timezone": "Europe/Amsterdam"}
+NIGHT = {f"hour-{hour}": "yes" for hour in (22, 23, 0, 1, 2, 3, 4, 5)}
 sqlite_only = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 
@@ -45,7 +48,7 @@ async def test_the_whole_way(office: Office, site: WebSite, backend: Backend) ->
     start = await browser.get("/")
     assert start.status == 200 and "/register" in [each.get("href") for each in start.page.xpath("//main//a")]
     form = await browser.get("/register")
-    given = await browser.submit(form, site=f"{site.url}pages/", **FILLED)
+    given = await browser.submit(form, site=f"{site.url}pages/", **FILLED, **NIGHT)
     assert given.status == 200, given.body
     file, secret = shown(given)
     password = given.text("password")
@@ -53,11 +56,13 @@ async def test_the_whole_way(office: Office, site: WebSite, backend: Backend) ->
     # Not there yet: the exact failure.
     looked = await browser.submit(given)
     assert looked.status == 409
+    assert looked.text("fault-title") == "The file is not there yet"
     assert looked.text("failure") == "Not Found" and "(404)" in looked.page.text_content()
     assert f"{site.url}pages/{file}" in looked.page.text_content()
     assert secret not in looked.body.decode() and password not in looked.body.decode()
     site.files[f"/pages/{file}"] = b"something else\n"
     looked = await browser.submit(looked)
+    assert looked.text("fault-title") == "Secret not found"
     assert looked.text("failure") == "the file does not contain the secret: it contains 'something else'"
     site.files[f"/pages/{file}"] = secret.encode() + b"\n"
     done = await browser.submit(looked)
@@ -84,22 +89,25 @@ async def test_what_is_wrong_is_said_at_its_field(office: Office, site: WebSite)
     browser = office.browser()
     hostile = "\"><script>alert(1)</script>'"
     form = await browser.get("/register")
-    wrong = await browser.submit(form, contact=hostile, site="ftp://x/", bandwidth="0", hours="25", timezone="Mars/X")
+    wrong = await browser.submit(
+        form, contact=hostile, site="ftp://x/", bandwidth="0", timezone="Mars/X", **{"hour-7": "yes"}
+    )
     assert wrong.status == 400
     page = wrong.page
     (alert,) = page.xpath("//*[@role='alert']")
     assert {link.get("href") for link in alert.xpath(".//a")} == {
-        f"#{name}" for name in ("contact", "site", "bandwidth", "hours", "timezone")
+        f"#{name}" for name in ("contact", "site", "bandwidth", "timezone")
     }
-    for name in ("contact", "site", "bandwidth", "hours", "timezone"):
+    for name in ("contact", "site", "bandwidth", "timezone"):
         (field,) = page.xpath(f"//input[@name='{name}']")
         assert field.get("aria-invalid") == "true"
         for described in field.get("aria-describedby").split():
             assert page.xpath(f"//*[@id='{described}']")[0].text_content().strip()
     # What was filled in stays, as text.
-    assert page.forms[0].fields["contact"] == hostile and b"<script" not in wrong.body
+    assert page.forms[0].fields["contact"] == hostile and b"<script>" not in wrong.body
+    assert page.xpath("//input[@type='checkbox' and @checked]/@name") == ["hour-7"]
     # And can be corrected where it stands.
-    right = await browser.submit(wrong, contact="a@b", site=site.url, bandwidth="", hours="", timezone="")
+    right = await browser.submit(wrong, contact="a@b", site=site.url, bandwidth="", timezone="")
     assert right.status == 200 and right.text("password")
 
 
@@ -123,11 +131,13 @@ async def test_every_page_can_be_read_by_everybody(office: Office, site: WebSite
             assert field.get("id") in labels
         ids = page.xpath("//@id")
         assert len(ids) == len(set(ids))
-        assert not page.xpath("//script | //*[@style] | //img | //iframe | //@onclick")
+        assert page.xpath("//script/@src") == ["/copy.js"] and not "".join(page.xpath("//script/text()"))
+        assert not page.xpath("//*[@style] | //img | //iframe | //@onclick")
         assert all(link.startswith(("/", "#")) for link in page.xpath("//@href | //@action | //@src"))
     assert len(titles) >= 7
     style = await browser.get("/style.css")
     assert style.headers["content-type"].startswith("text/css") and b"@import" not in style.body
+    assert (await browser.get("/register.css")).status == (await browser.get("/copy.js")).status == 200
 
 
 @sqlite_only
@@ -138,7 +148,8 @@ async def test_headers(office: Office, site: WebSite) -> None:
     given = await browser.submit(form, contact="a@b", site=site.url)
     for reply in (form, given, await browser.get("/"), await browser.get("/nowhere")):
         policy = reply.headers["content-security-policy"]
-        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "script" not in policy
+        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
+        assert "script-src 'self';" in policy and "require-trusted-types-for 'script'" in policy
         assert reply.headers["cache-control"] == "no-store"
         assert reply.headers["x-content-type-options"] == "nosniff"
         assert reply.headers["referrer-policy"] == "no-referrer"
@@ -239,3 +250,137 @@ async def test_a_restart_asks_for_a_form_once_more(open_office: Callable[..., Of
     stale = await browser.submit(form, contact="a@b", site=site.url)
     assert stale.status == 403
     assert (await browser.submit(stale)).status == 200
+
+
+def names(reply: Reply) -> set[str]:
+    """Of the fields of its form that are seen."""
+    return set(reply.page.xpath("//form//input[not(@type='hidden')]/@name | //form//select/@name"))
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_the_operator_is_named(open_office: Callable[..., Office]) -> None:
+    browser = open_office('operator = "Example Library"\ncontact = "cache@library.example"').browser()
+    start = await browser.get("/")
+    assert start.page.findtext(".//h1") == "Example Library"
+    # On every page, and once in the title.
+    for path in ("/", "/register", "/nowhere"):
+        page = (await browser.get(path)).page
+        assert page.xpath("//header//a/@href") == ["/", "mailto:cache@library.example"]
+        assert page.findtext(".//title").endswith(" · Example Library")
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_the_contact_of_the_robot_is_that_of_the_operator(open_office: Callable[..., Office]) -> None:
+    browser = open_office(beyond='[bot]\ncontact = "https://library.example/cache"').browser()
+    start = await browser.get("/")
+    assert start.page.findtext(".//h1") == "Local Content Cache"
+    assert start.page.xpath("//header//a/@href")[1:] == ["https://library.example/cache"]
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_one_button_is_primary(office: Office) -> None:
+    start = await office.browser().get("/")
+    (primary,) = start.page.xpath("//a[@class='primary'] | //button")
+    assert (primary.text, primary.get("href")) == ("Register a site", "/register")
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_a_priority_is_asked_for_where_there_is_a_choice(open_office: Callable[..., Office]) -> None:
+    office = open_office()
+    assert "priority" not in names(await office.browser().get("/register"))
+    await office.stop()
+    form = await open_office("priority_max = 1").browser().get("/register")
+    assert "priority" in names(form) and form.page.xpath("//select/option/@value") == ["0", "1"]
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_hours_of_a_week_are_text(open_office: Callable[..., Office], site: WebSite, backend: Backend) -> None:
+    office = open_office()
+    day = names(await office.browser().get("/register"))
+    assert {f"hour-{hour}" for hour in range(24)} < day and "hours" not in day
+    await office.stop()
+    week = open_office(first="slots = 168").browser()
+    form = await week.get("/register")
+    assert "hours" in names(form) and "hour-0" not in names(form)
+    given = await week.submit(form, contact="a@b", site=site.url, hours="mon-fri 22-6")
+    assert given.status == 200
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_time_zones_that_can_be_chosen_are_places(office: Office, site: WebSite) -> None:
+    browser = office.browser()
+    form = await browser.get("/register")
+    zones = form.page.xpath("//datalist/option/@value")
+    assert "Europe/Amsterdam" in zones and "UTC" in zones and not {"Factory", "localtime"} & set(zones)
+    wrong = await browser.submit(form, contact="a@b", site=site.url, timezone="localtime")
+    assert wrong.status == 400 and "not the time zone of a place" in wrong.text("timezone-fault")
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_a_site_without_a_scheme_is_one_of_https(office: Office, site: WebSite) -> None:
+    browser = office.browser()
+    form = await browser.get("/register")
+    given = await browser.submit(form, contact="a@b", site=f"127.0.0.1:{site.port}/news")
+    file, _ = shown(given)
+    assert f"https://127.0.0.1:{site.port}/news/{file}" in given.page.text_content()
+    # This one speaks http only: that is said.
+    looked = await browser.submit(given)
+    assert looked.status == 409 and "If the site has no https" in looked.page.text_content()
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_a_password_is_put_into_a_file_of_its_own(office: Office, site: WebSite, tmp_path: Path) -> None:
+    """The command makes a file that only its owner can read, and the file of the proof stays readable."""
+    browser = office.browser()
+    given = await browser.submit(await browser.get("/register"), contact="a@b", site=site.url)
+    file, secret = shown(given)
+    commands = [each.text_content() for each in given.page.xpath("//pre/code")]
+    assert [command for command in commands if "umask 077" in command]
+    subprocess.run(["/bin/sh", "-c", "\n".join(reversed(commands))], cwd=tmp_path, check=True, umask=0o022)
+    assert (tmp_path / "password").read_text() == given.text("password") + "\n"
+    assert (tmp_path / "password").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / file).read_text() == secret + "\n" and (tmp_path / file).stat().st_mode & 0o777 == 0o644
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_after_a_new_password_the_next_step_is_said(office: Office, site: WebSite) -> None:
+    browser = office.browser()
+    given = await browser.submit(await browser.get("/register"), contact="a@b", site=site.url)
+    file, secret = shown(given)
+    site.files[f"/{file}"] = secret.encode()
+    pid = (await browser.submit(given)).text("pid")
+    given = await browser.submit(await browser.get("/password"), pid=pid, site=site.url)
+    file, secret = shown(given)
+    site.files[f"/{file}"] = secret.encode()
+    done = await browser.submit(given)
+    (command,) = done.page.xpath("//section[h2='Next steps']//pre/code")
+    words = shlex.split(command.text_content())
+    assert words[:2] == ["lcccp", "--check"] and f"--pid={pid}" in words and "--pwd-file=password" in words
+
+
+@sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_roots_that_are_taken_are_said_before_a_file_is_asked_for(
+    open_office: Callable[..., Office], site: WebSite
+) -> None:
+    browser = open_office("providers_per_site = 1").browser()
+    form = await browser.get("/register")
+    given = await browser.submit(form, contact="a@b", site=site.url)
+    file, secret = shown(given)
+    site.files[f"/{file}"] = secret.encode()
+    pid = (await browser.submit(given)).text("pid")
+    full = await browser.submit(form, contact="other@b", site=site.url)
+    assert full.status == 409 and "1 providers already have roots on" in full.text("site-fault")
+    # What a provider has already it need not prove again.
+    for url in (site.url, f"{site.url}news/"):
+        again = await browser.submit(await browser.get("/root"), pid=pid, password=given.text("password"), site=url)
+        assert again.status == 400 and "already" in again.text("site-fault")

@@ -10,13 +10,13 @@ import pytest_twisted
 
 from tests.support.cache import Cache
 from tests.support.databases import Backend
-from tests.support.fixtures import api, cache, cu_settings, host
+from tests.support.fixtures import api, cache, chromium, cu_settings, host
 from tests.support.roles.content_users import Api
 from tests.support.servers.content_host import ContentHost
 
 from .kit import Searching
 
-__all__ = ["api", "cache", "cu_settings", "host"]
+__all__ = ["api", "cache", "chromium", "cu_settings", "host"]
 
 
 @pytest.fixture

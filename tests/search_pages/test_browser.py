@@ -3,11 +3,9 @@ hostile pages, which must do nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import pytest
 import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
@@ -26,13 +24,6 @@ from .test_pages import fill
 PHONE_WIDTH = 360
 WAITED_SECONDS = 0.7
 """A page that does something does it soon."""
-
-
-@pytest.fixture
-def chromium(tmp_path: Path) -> Iterator[Chromium]:
-    browser = Chromium(tmp_path / "chromium")
-    yield browser
-    browser.stop()
 
 
 def ask(function: Callable[..., object], *args: object) -> Deferred[Any]:

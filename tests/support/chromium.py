@@ -108,13 +108,13 @@ class Chromium:
 
     def click(self, selector: str) -> None:
         """Click what leads to another page, and wait until that is there."""
+        self._and_load(lambda: self.tick(selector))
+
+    def tick(self, selector: str) -> None:
+        """Click what leads nowhere else."""
         x, y = self._place(selector)
-
-        def press() -> None:
-            for kind in ("mousePressed", "mouseReleased"):
-                self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-
-        self._and_load(press)
+        for kind in ("mousePressed", "mouseReleased"):
+            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def type(self, selector: str, text: str) -> None:
         """Put a text into a field."""
@@ -141,6 +141,10 @@ class Chromium:
         """What its user likes."""
         feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[feature])
+
+    def allow(self, permission: str, origin: str) -> None:
+        """Let pages of an origin do what a person would be asked for."""
+        self._call("Browser.grantPermissions", permissions=[permission], origin=origin, session="")
 
     def scripts(self, on: bool) -> None:
         """Whether scripts of pages run, from the next page on."""

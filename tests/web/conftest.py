@@ -9,8 +9,11 @@ import pytest
 import pytest_twisted
 
 from tests.support.databases import Backend
+from tests.support.fixtures import chromium
 
 from .kit import Watch
+
+__all__ = ["chromium"]
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@ a screen reader gets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 import pytest_twisted
@@ -33,13 +32,6 @@ PHONE_PAGES = (
 PHONE_WIDTH = 360
 HEADER_ROW = 75
 """Two rows of the header are higher."""
-
-
-@pytest.fixture
-def chromium(tmp_path: Path) -> Iterator[Chromium]:
-    browser = Chromium(tmp_path / "chromium")
-    yield browser
-    browser.stop()
 
 
 def fill(watch: Watch) -> None:

@@ -45,6 +45,8 @@ from lcc.storage.providers.providers import get_provider, registered_provider
 from lcc.storage.providers.registrations import (
     SiteCounts,
     apply_registration,
+    check_counts,
+    check_sites,
     finish_registration,
     get_registration,
     note_proof,
@@ -99,7 +101,14 @@ class FrontRegistrationStore:
         self._now = now
 
     def open(self, registration: Registration) -> Deferred[int]:
-        return self._front.write(open_registration, registration, self._settings)
+        async def work() -> int:
+            try:
+                await self._check_sites(registration)
+            except StoreUnavailable:
+                pass  # it is checked again when the secret is found
+            return await self._front.write(open_registration, registration, self._settings)
+
+        return Deferred.fromCoroutine(work())
 
     def find(self, number: int, now: int) -> Deferred[Registration | None]:
         return self._front.interact(get_registration, number, now)
@@ -132,6 +141,21 @@ class FrontRegistrationStore:
             return removed
 
         return Deferred.fromCoroutine(work())
+
+    async def _check_sites(self, registration: Registration) -> None:
+        """
+        :raises RegistrationRefused: the sites have as many providers as they may have, in all sub-LCCs together.
+        """
+        if registration.kind is Proves.PASSWORD:
+            return
+        found = await self._place(registration.pid) if registration.pid else None
+        looked = await self._look(registration)
+        elsewhere = _counted([seen for seen in looked if found is None or seen.sub.subid != found[0].subid])
+        if found is not None:
+            await self._databases.of(found[0]).interact(check_sites, registration, self._settings, elsewhere)
+            return
+        for folder, counts in elsewhere.items():
+            check_counts(folder, counts, self._settings)
 
     # Carrying out.
 

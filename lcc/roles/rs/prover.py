@@ -5,6 +5,8 @@ What is fetched is named by strangers (:mod:`lcc.roles.proof_files`); the body h
 
 from __future__ import annotations
 
+import codecs
+
 from twisted.logger import Logger
 
 from lcc.config import RsConfig
@@ -20,6 +22,8 @@ _log = Logger()
 SHOWN_CHARS = 60
 """Of other content, so that its owner sees where it comes from."""
 BUSY_SECONDS = 10.0
+_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+"""What files begin with that Windows writes, and their encodings."""
 
 
 class NotProven(Exception):
@@ -82,8 +86,9 @@ def _compare(content: bytes, secret_hash: str) -> None:
     """
     :raises FetchError: the content is anything but the secret.
     """
-    # Editors put a line's end behind it.
-    text = content.rstrip(b" \t\r\n").decode("utf-8", "replace")
+    # Editors put a line's end behind it, and those of Windows a mark before it.
+    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), "utf-8")
+    text = content.decode(encoding, "replace").rstrip(" \t\r\n")
     if not verify_password(text, secret_hash):
         shown = f"{text[:SHOWN_CHARS]!a}{' and more' if len(text) > SHOWN_CHARS else ''}" if text else "nothing"
         raise FetchError("other-content", f"it contains {shown}")

@@ -25,6 +25,7 @@ from twisted.logger import Logger
 
 from lcc.config import RsConfig
 from lcc.domain.sites import is_provable
+from lcc.domain.urls import Roots
 from lcc.domain.wishes import Allowed, read_contact, read_site, read_wishes
 from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.interfaces import IRegistrationStore
@@ -157,6 +158,8 @@ class Registrar:
         _check_faults(faults)
         self._limiter.ask(address, [site])
         provider = await self._log_in(pid, fields["password"], address)
+        if Roots(provider.roots).contains(site):
+            _check_faults({"site": f"{site} is already a root of this provider, or lies within one"})
         return await self._give_root(provider, site, fields)
 
     async def root_for(self, pid: int, fields: Fields) -> Challenge:
@@ -170,13 +173,11 @@ class Registrar:
         provider = await self._ask(self.store.provider(pid))
         if provider is None or provider.watched:
             raise RegistrationRefused("unknown", f"there is no provider {pid} that is registered")
+        if site in provider.roots:  # one within another is how an operator narrows what a provider may submit
+            _check_faults({"site": f"{site} is already a root of this provider"})
         return await self._give_root(provider, site, fields)
 
     async def _give_root(self, provider: Provider, site: str, fields: Fields) -> Challenge:
-        if site in provider.roots:
-            raise RegistrationRefused(
-                "faults", "invalid request", {"site": f"{site} is already a root of this provider"}
-            )
         if len(provider.roots) >= self.settings.roots_max:
             raise RegistrationRefused("full", f"a provider may have {self.settings.roots_max} roots here")
         return await self._give(Proves.ROOT, (site,), fields, contact=provider.contact, pid=provider.pid)

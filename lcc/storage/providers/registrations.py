@@ -65,7 +65,7 @@ class RegistrationStore:
         self._settings = settings
 
     def open(self, registration: Registration) -> Deferred[int]:
-        return self._database.write(open_registration, registration, self._settings)
+        return self._database.write(_open_here, registration, self._settings)
 
     def find(self, number: int, now: int) -> Deferred[Registration | None]:
         return self._database.interact(get_registration, number, now)
@@ -81,6 +81,11 @@ class RegistrationStore:
 
     def remove_expired(self, now: int) -> Deferred[int]:
         return self._database.write(remove_expired, now)
+
+
+def _open_here(txn: Txn, registration: Registration, settings: RsConfig) -> int:
+    check_sites(txn, registration, settings)
+    return open_registration(txn, registration, settings)
 
 
 def get_registration(txn: Txn, number: int, now: int) -> Registration | None:
@@ -228,8 +233,7 @@ def _new_provider(
     done = txn.value("SELECT pid FROM pidb WHERE password = ?", [registration.password_hash])
     if done is not None:
         return int(done)
-    for folder in registration.folders:
-        _check_site(txn, folder, 0, settings, elsewhere)
+    check_sites(txn, registration, settings, elsewhere)
     provider = Provider(
         pid=registration.pid,
         roots=registration.folders,
@@ -252,8 +256,7 @@ def _new_root(txn: Txn, registration: Registration, settings: RsConfig, elsewher
     roots = tuple(dict.fromkeys([*provider.roots, *registration.folders]))
     if len(roots) > settings.roots_max:
         raise RegistrationRefused("full", f"a provider may have {settings.roots_max} roots here")
-    for folder in registration.folders:
-        _check_site(txn, folder, provider.pid, settings, elsewhere)
+    check_sites(txn, registration, settings, elsewhere)
     private = provider.allow_private or registration.private
     change_provider(txn, attrs.evolve(provider, roots=roots, allow_private=private))
     return provider.pid
@@ -277,25 +280,38 @@ def _provider(txn: Txn, pid: int) -> Provider:
     return provider
 
 
-def _check_site(txn: Txn, folder: str, pid: int, settings: RsConfig, elsewhere: Mapping[str, SiteCounts]) -> None:
-    """Limit the providers of a site.
+def check_sites(
+    txn: Txn, registration: Registration, settings: RsConfig, elsewhere: Mapping[str, SiteCounts] = NOWHERE
+) -> None:
+    """Limit the providers of the sites of a registration; a new password needs no room.
 
     Roots below the proven folder do not count: its owner could have them removed, and strangers with folders below it
     must not lock the owner out.  Roots in another first folder count for the host only, with a higher limit.
 
-    :param pid: the provider that asks; 0: a new one.
+    :param elsewhere: by folder, what other LCCs behind the same front end count.
     :raises RegistrationRefused: too many providers have roots in this part of its host, or on the host.
     """
-    near, there = _providers_at(txn, folder, pid)
-    if pid in there:
+    if registration.kind is Proves.PASSWORD:
         return
-    others = elsewhere.get(folder, SiteCounts(0, 0))
+    pid = registration.pid if registration.kind is Proves.ROOT else 0
+    for folder in registration.folders:
+        near, there = _providers_at(txn, folder, pid)
+        if pid not in there:
+            others = elsewhere.get(folder, SiteCounts(0, 0))
+            check_counts(folder, SiteCounts(len(near) + others.near, len(there) + others.there), settings)
+
+
+def check_counts(folder: str, counts: SiteCounts, settings: RsConfig) -> None:
+    """
+    :raises RegistrationRefused: these are too many providers for one more.
+    """
     for count, most, where in (
-        (len(near) + others.near, settings.providers_per_site, f"{_host(folder)}/{_first_folder(folder)}"),
-        (len(there) + others.there, settings.providers_per_host, _host(folder)),
+        (counts.near, settings.providers_per_site, f"{_host(folder)}/{_first_folder(folder)}"),
+        (counts.there, settings.providers_per_host, _host(folder)),
     ):
         if count >= most:
-            raise RegistrationRefused("full", f"{most} providers already have roots on {where}: ask the operator")
+            text = f"{most} providers already have roots on {where}: ask the operator"
+            raise RegistrationRefused("full", text, {"site": text})
 
 
 def site_counts(txn: Txn, folder: str) -> SiteCounts:

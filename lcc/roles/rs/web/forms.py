@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from lcc.domain.hours import DAY_SLOTS, hours_text, parse_hours
 from lcc.domain.wishes import CONTACT_CHARS, HOURS_CHARS
 from lcc.errors import RegistrationRefused
 from lcc.model import Proves
@@ -51,9 +52,10 @@ CONTACT = Field(
 )
 SITE = Field(
     "site",
-    "URL of the site",
-    "The topmost folder that you can put a file into; everything below it can be submitted later.",
-    "url",
+    "Site",
+    "The topmost folder that you can put a file into; everything below it can be submitted later. "
+    "Without http:// it is taken as https://.",
+    "text",
     True,
     "url",
     4000,
@@ -69,7 +71,7 @@ BANDWIDTH = Field(
 HOURS = Field(
     "hours",
     "Hours",
-    "Hours in which your site may be fetched from, such as 22-6 or 0-8,12. Empty: always.",
+    "When your site may be fetched from, such as 22-6 or 0-8,12. Empty: always.",
     example="22-6",
     chars_max=HOURS_CHARS,
 )
@@ -80,7 +82,7 @@ TIMEZONE = Field(
     example="Europe/Amsterdam",
     listed=True,
 )
-PRIORITY = Field("priority", "Priority", "Higher priorities are fetched first. Empty: 0.", example="0", chars_max=1)
+PRIORITY = Field("priority", "Priority", "Higher priorities are fetched first.", example="0", chars_max=1)
 PID = Field(
     "pid",
     "Number of the provider",
@@ -100,6 +102,8 @@ FORMS: dict[Proves, tuple[Field, ...]] = {
     Proves.PASSWORD: (PID, ROOT),
 }
 """What has to be filled in for what."""
+HOUR_BOXES = tuple(f"hour-{hour}" for hour in range(DAY_SLOTS))
+"""The boxes of a page for the hours of a day."""
 
 
 def form_fields(request: BodyRequest) -> dict[str, str]:
@@ -108,6 +112,22 @@ def form_fields(request: BodyRequest) -> dict[str, str]:
     :raises HttpError: it is no such form.
     """
     return _checked(read_form(request))
+
+
+def take_boxes(fields: dict[str, str]) -> None:
+    """Make the boxes that are ticked the text of the field ``hours``; none is as all: at any time."""
+    ticked = [hour for hour, box in enumerate(HOUR_BOXES) if fields.pop(box, "")]
+    if ticked:
+        fields["hours"] = hours_text(sum(1 << hour for hour in ticked))
+
+
+def hours_ticked(text: str) -> frozenset[int]:
+    """The boxes that stand for hours."""
+    try:
+        mask = parse_hours(text) if text else 0
+    except ValueError:
+        mask = 0
+    return frozenset(hour for hour in range(DAY_SLOTS) if mask >> hour & 1)
 
 
 def json_fields(request: BodyRequest) -> dict[str, str]:

@@ -1,13 +1,15 @@
-"""The web pages: forms that work without JavaScript, all text escaped."""
+"""The web pages: forms that work without JavaScript, all text escaped; one script, which copies commands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pkgutil import get_data
 from typing import Any
 
 import attrs
 from twisted.web.server import Request
 
+from lcc.domain.hours import DAY_SLOTS
 from lcc.errors import RegistrationRefused
 from lcc.model import Progress, Proves, Registration
 from lcc.roles.rs.challenge import Challenge, file_urls
@@ -15,13 +17,17 @@ from lcc.roles.rs.mails import utc
 from lcc.roles.rs.prover import NotProven
 from lcc.roles.rs.registrar import Registrar
 from lcc.roles.rs.web.failures import explain, explain_refusal
-from lcc.roles.rs.web.forms import FORMS, form_fields
+from lcc.roles.rs.web.forms import FORMS, PRIORITY, form_fields, hours_ticked, take_boxes
 from lcc.transport.http_pages import HTML, Page, html_templates
 from lcc.transport.http_replies import Explained, client_address, reply
-from lcc.transport.http_security import FormGuard, set_page_headers
+from lcc.transport.http_security import SCRIPT_POLICY, FormGuard, set_page_headers
 from lcc.transport.http_server import BodyRequest
 
 STALE = "This form has expired or came from another site: please submit it again."
+_NO_HTTPS = ("connect-refused", "connect-timeout", "tls-failed")
+"""Errors at a server that speaks http only."""
+_ABSENT = (404, 410)
+"""Statuses of what is not there."""
 AGAIN = frozenset(["faults", "denied", "unknown", "not-provable", "full", "throttled"])
 """What is said with the form below it, so that it can be sent again."""
 
@@ -74,18 +80,18 @@ class Templates:
         settings = registrar.settings
         environment.globals.update(
             timezones=timezones,
+            operator=settings.operator or "Local Content Cache",
+            contact=settings.contact,
             uns=settings.uns or "HOST:9000",
             priority_max=settings.priority_max,
+            by_day=registrar.allowed.slots == DAY_SLOTS,
             limits={
-                "bandwidth": f"At most {settings.bandwidth_max}." if settings.bandwidth_max else "",
+                "bandwidth": f"At most {settings.bandwidth_max:,}." if settings.bandwidth_max else "",
                 **dict.fromkeys(["contact", "site", "hours", "timezone", "priority", "pid", "password"], ""),
             },
         )
         names = ("start", "form", "given", "registration", "message")
         self._templates = {name: environment.get_template(f"{name}.html") for name in names}
-        loader = environment.loader
-        assert loader is not None
-        self.style = loader.get_source(environment, "style.css")[0].encode()
 
     def make(self, name: str, **values: Any) -> bytes:
         """A page."""
@@ -103,7 +109,7 @@ class Pages:
 
     def reply(self, request: Request, status: int, name: str, headers: dict[str, str], **values: Any) -> None:
         """Reply with a page."""
-        set_page_headers(request, self._secure)
+        set_page_headers(request, self._secure, SCRIPT_POLICY)
         reply(request, status, HTML, self.templates.make(name, **values), headers)
 
     def show(self, request: Request, explained: Explained) -> None:
@@ -145,13 +151,20 @@ class NoPage(_Page):
     methods = (b"GET", b"HEAD", b"POST")
 
 
-class StylePage(_Page):
-    """``/style.css``."""
+class StaticPage(_Page):
+    """A file that is always the same.
+
+    :param package: it is in its folder ``static``.
+    """
+
+    def __init__(self, pages: Pages, name: str, media_type: str, package: str) -> None:
+        super().__init__(pages)
+        self._data = get_data(package, f"static/{name}") or b""
+        self._type = media_type
 
     async def get(self, request: BodyRequest) -> None:
         set_page_headers(request, False)
-        headers = {"cache-control": "max-age=3600"}
-        reply(request, 200, "text/css; charset=utf-8", self.pages.templates.style, headers)
+        reply(request, 200, self._type, self._data, {"cache-control": "max-age=3600"})
 
 
 class FormPage(_Page):
@@ -167,6 +180,9 @@ class FormPage(_Page):
         self._path = path
         self._kind, self._page = PAGES[path]
         registrar = pages.registrar
+        # No choice where there is none.
+        choice = registrar.settings.priority_max > 0
+        self._fields = tuple(field for field in FORMS[self._kind] if choice or field is not PRIORITY)
         self._ask: Callable[..., Any] = {
             Proves.PROVIDER: registrar.ask_provider,
             Proves.ROOT: registrar.ask_root,
@@ -178,6 +194,7 @@ class FormPage(_Page):
 
     async def post(self, request: BodyRequest) -> None:
         fields = form_fields(request)
+        take_boxes(fields)
         if not self.pages.guard.accepts(request, fields.pop("form", "")):
             self._form(request, 403, {}, fields, {}, STALE)
             return
@@ -211,8 +228,9 @@ class FormPage(_Page):
             intro=page.intro,
             button=page.button,
             action=f"/{self._path.decode()}",
-            fields=FORMS[self._kind],
+            fields=self._fields,
             values=values,
+            ticked=hours_ticked(values.get("hours", "")),
             faults=faults,
             error=error,
             seal=self.pages.guard.seal(request),
@@ -255,17 +273,19 @@ class RegistrationPage(_Page):
         registrar = self.pages.registrar
         registration = await registrar.look(ticket)
         if not self.pages.guard.accepts(request, form_fields(request).get("form", "")):
-            failure = {"title": "Please submit it again", "text": STALE, "url": "", "code": ""}
+            failure = {"title": "Please submit it again", "text": STALE}
             self._show(request, 403, registration, ticket, failure, {})
             return
         try:
             registration = await registrar.check(ticket, self.pages.address(request))
         except NotProven as error:
             found = {"text": error.error.text, "url": error.url, "code": error.error.code}
-            self._show(request, 409, registration, ticket, found | {"title": "Secret not found"}, {})
+            no_https = error.url.startswith("https:") and error.error.entry.name in _NO_HTTPS
+            title = "The file is not there yet" if error.error.code in _ABSENT else "Secret not found"
+            self._show(request, 409, registration, ticket, found | {"title": title, "no_https": no_https}, {})
         except RegistrationRefused as refused:
             status, told, headers = explain_refusal(refused)
-            failure = {"title": "Failed", "text": told["error"], "url": "", "code": ""}
+            failure = {"title": "Failed", "text": told["error"]}
             self._show(request, status, registration, ticket, failure, headers)
         else:
             self._show(request, 200, registration, ticket, {}, {})
@@ -279,6 +299,9 @@ class RegistrationPage(_Page):
         failure: dict[str, Any],
         headers: dict[str, str],
     ) -> None:
+        """
+        :param failure: ``title`` and ``text``; ``url``, ``code`` and ``no_https`` of a proof; empty: there is none.
+        """
         titles = {
             Progress.ASKED: f"Registration {registration.number}",
             Progress.PROVEN: f"Registration {registration.number}: waiting for the operator",
@@ -295,7 +318,7 @@ class RegistrationPage(_Page):
             urls=file_urls(registration),
             expires=utc(registration.expires),
             ticket=ticket,
-            failure=failure,
+            failure={"url": "", "code": "", "no_https": False} | failure if failure else {},
             seal=self.pages.guard.seal(request),
         )
 

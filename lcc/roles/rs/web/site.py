@@ -9,14 +9,17 @@ from typing import Any
 from twisted.web.resource import Resource
 
 from lcc.config import RsConfig
+from lcc.roles.front import STATIC
 from lcc.roles.rs.registrar import Registrar
 from lcc.roles.rs.web.api import Api
 from lcc.roles.rs.web.openapi import document
-from lcc.roles.rs.web.pages import PAGES, FormPage, NoPage, Pages, RegistrationPage, StartPage, StylePage, Templates
+from lcc.roles.rs.web.pages import PAGES, FormPage, NoPage, Pages, RegistrationPage, StartPage, StaticPage, Templates
 from lcc.transport.http_replies import JsonDocument
 from lcc.transport.http_security import FormGuard
 from lcc.transport.http_server import BodyRequest, GuardedSite
 from lcc.transport.limited import LimitedFactory
+
+OWN_STATIC = {"register.css": "text/css; charset=utf-8", "copy.js": "text/javascript; charset=utf-8"}
 
 
 class _Root(NoPage):
@@ -54,7 +57,10 @@ def build_site(
     for path in PAGES:
         root.putChild(path, FormPage(pages, path))
     root.putChild(b"registration", RegistrationPage(pages))
-    root.putChild(b"style.css", StylePage(pages))
+    for name, media_type in STATIC.items():
+        root.putChild(name.encode(), StaticPage(pages, name, media_type, "lcc.roles"))
+    for name, media_type in OWN_STATIC.items():
+        root.putChild(name.encode(), StaticPage(pages, name, media_type, "lcc.roles.rs.web"))
     root.putChild(b"api", api)
     api.putChild(b"registrations", Api(registrar))
     root.putChild(b"openapi.json", JsonDocument(document(version("lcc"))))
