@@ -132,7 +132,7 @@ def test_messages_quote_what_stands_in_a_command() -> None:
 def test_templates_quote_what_stands_in_a_command() -> None:
     shown = 0
     for path in sorted((ROOT / "lcc").rglob("templates/*.html")):
-        for code in re.findall(r"<code>(.*?)</code>", path.read_text(encoding="utf-8"), re.DOTALL):
+        for code in re.findall(r"<code[^>]*>(.*?)</code>", path.read_text(encoding="utf-8"), re.DOTALL):
             if not COMMAND.search(code):
                 continue
             for value in re.findall(r"\{\{(.*?)\}\}", code):
