@@ -8,6 +8,7 @@ from typing import Any
 
 from lcc.domain.wording import duration, utc
 from lcc.errors import entry_for
+from lcc.insight.places import elsewhere_lines, place_text
 from lcc.insight.push_words import say_pushes
 from lcc.insight.records import CACHED
 from lcc.storage.disk.content_paths import content_path
@@ -22,8 +23,10 @@ def say(answer: Record) -> Iterator[str]:
     yield answer["url"]
     for line in say_pushes(answer.get("pushes", ())):
         yield f"  {line}"
-    if not answer["providers"]:
+    if not answer["providers"] and not any("pid" in each for each in answer.get("elsewhere", ())):
         yield "  no provider has a root for it (see lcc-admin provider list)"
+    for line in elsewhere_lines(answer.get("elsewhere", ())):
+        yield f"  {line}"
     for provider in answer["providers"]:
         for line in _provider(answer, provider):
             yield f"  {line}"
@@ -34,6 +37,9 @@ def _provider(answer: Record, provider: Record) -> Iterator[str]:
         yield f"belongs to provider {provider['pid']}, by its root {provider['root']}"
     else:
         yield f"outside the roots of provider {provider['pid']}: submissions of this URL are refused"
+    place = provider.get("place")
+    if place is not None:
+        yield f"  {place_text(place)}"
     if provider["removed"]:
         yield "  the provider is being removed, with its queue and content"
     views = provider["views"]

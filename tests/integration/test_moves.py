@@ -5,30 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.ports import free_port
-from tests.support.processes.system import OriginServer, Site, System
+from tests.support.processes.front_end import FrontEnd, SubLcc
+from tests.support.processes.system import OriginServer, Site
 from tests.support.waiting import wait_for
 
 from .databases import SQLITE_ALWAYS
-from .test_front_end import FrontEnd
 
 LayOut = Callable[[str, int], Path]
-
-
-class SubLcc(System):
-    """An LCC whose content is read over TCP, because another one's robots do."""
-
-    def __init__(self, folder: Path, name: str, origin: OriginServer, front_url: str, machine: int) -> None:
-        home = folder / name
-        home.mkdir()
-        self.name, self.content_port = name, free_port()
-        extra = f'[fe]\ndatabase = "{front_url}"\nname = "{name}"\nreport_interval = 1.0\n'
-        extra += f'[botm]\nmachine = {machine}\ncontent_listen = "tcp:{self.content_port}:interface=127.0.0.1"\n'
-        super().__init__(home, origin, None, extra, {"uns": 'proxies = ["127.0.0.1"]\n'})
-
-    def join(self, front: FrontEnd) -> None:
-        options = ("--uns", f"tcp:127.0.0.1:{self.port}", "--content", f"http://127.0.0.1:{self.content_port}")
-        front.admin("fe", "add", self.name, "--database", f"sqlite:{self.folder}/home/lcc.db", *options)
 
 
 @SQLITE_ALWAYS

@@ -188,28 +188,7 @@ class Cluster(Tree):
         :param special: some of them are of these kinds.
         """
         database = self.open_database()
-        registered = []
-        for index in range(count):
-            name, password = f"p{index:02d}", generate_password()
-            number, ordinary = divmod(index, KINDS_EVERY)
-            kind = special[number % len(special)] if special and not ordinary else Kind()
-            provider = Provider(
-                0,
-                (f"http://127.0.0.1:{port}/{name}/",),
-                hash_password(password, generated=True),
-                hours=kind.hours,
-                bandwidth_bytes=kind.bandwidth_bytes,
-                interval_seconds=kind.interval_seconds,
-                files_max=kind.files_max,
-                priority=index % 3,
-                full_sets=None,
-                allow_private=True,
-            )
-
-            def add(txn: Txn, provider: Provider = provider) -> int:
-                return add_provider(txn, provider)
-
-            registered.append(Registered(database.write(add), password, name, kind))
+        registered = [register(database, index, port, special) for index in range(count)]
         database.close()
         return registered
 
@@ -229,3 +208,31 @@ class Cluster(Tree):
             process.wait()
             del self.processes[name]
         return stuck
+
+
+def register(database: BlockingDatabase, index: int, port: int, special: Sequence[Kind]) -> Registered:
+    """Register a provider whose pages are on this port.
+
+    :param index: of all that there are; it has its name from that.
+    :param special: some are of these kinds.
+    """
+    name, password = f"p{index:02d}", generate_password()
+    number, ordinary = divmod(index, KINDS_EVERY)
+    kind = special[number % len(special)] if special and not ordinary else Kind()
+    provider = Provider(
+        0,
+        (f"http://127.0.0.1:{port}/{name}/",),
+        hash_password(password, generated=True),
+        hours=kind.hours,
+        bandwidth_bytes=kind.bandwidth_bytes,
+        interval_seconds=kind.interval_seconds,
+        files_max=kind.files_max,
+        priority=index % 3,
+        full_sets=None,
+        allow_private=True,
+    )
+
+    def add(txn: Txn) -> int:
+        return add_provider(txn, provider)
+
+    return Registered(database.write(add), password, name, kind)

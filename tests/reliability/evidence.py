@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import attrs
 
@@ -12,9 +13,17 @@ from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.transactions import Txn
 from lcc.storage.disk.content_paths import content_path
 
-from .cluster import Cluster
-
 CACHED = 1
+
+
+class Folders(Protocol):
+    """Where an LCC has its files."""
+
+    def content(self, machine: int, /) -> Path:
+        """The content folder of a machine."""
+
+    def spooled(self) -> list[Path]:
+        """Sets that UNSes have accepted and not passed on."""
 
 
 @attrs.frozen
@@ -83,7 +92,7 @@ WAITING = {
 }
 
 
-def waiting(cluster: Cluster, database: BlockingDatabase) -> dict[str, int]:
+def waiting(cluster: Folders, database: BlockingDatabase) -> dict[str, int]:
     """What a cluster still has to do; empty: nothing."""
 
     def count(txn: Txn) -> dict[str, int]:
@@ -93,7 +102,7 @@ def waiting(cluster: Cluster, database: BlockingDatabase) -> dict[str, int]:
     return {what: number for what, number in found.items() if number}
 
 
-def gather(cluster: Cluster, database: BlockingDatabase) -> Evidence:
+def gather(cluster: Folders, database: BlockingDatabase) -> Evidence:
     """Look at everything."""
 
     def read(txn: Txn) -> tuple[list[Any], list[Any], list[Any], int]:
@@ -118,7 +127,7 @@ def gather(cluster: Cluster, database: BlockingDatabase) -> Evidence:
     )
 
 
-def _reader(cluster: Cluster) -> Callable[[int | None, int | None], bytes | None]:
+def _reader(cluster: Folders) -> Callable[[int | None, int | None], bytes | None]:
     def read(machine: int | None, file: int | None) -> bytes | None:
         if machine is None or file is None:
             return None

@@ -6,10 +6,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from typing import Any, Protocol
 
 import attrs
 
-from .cluster import LEASE_SECONDS, Cluster
+from .cluster import LEASE_SECONDS
 
 SEVERAL, EVERYTHING = 0.12, 0.02
 """Shares of the faults in which several processes are killed at once, and all of them."""
@@ -19,6 +20,31 @@ STILL_SECONDS = (2.0, LEASE_SECONDS + 3.0, LEASE_SECONDS + 12.0)
 """The last two: longer than a lease; the last: longer than silence is endured, too."""
 STILL_MAX = 3
 """Processes that stand still at once."""
+
+
+class Processes(Protocol):
+    """What it is done to (:class:`cluster.Cluster`)."""
+
+    @property
+    def configs(self) -> Any: ...
+
+    @property
+    def databases(self) -> Any: ...
+
+    @property
+    def still(self) -> set[str]: ...
+
+    def role(self, name: str, /) -> str: ...
+
+    def is_up(self, name: str, /) -> bool: ...
+
+    def start(self, *names: str) -> None: ...
+
+    def kill(self, name: str, /) -> None: ...
+
+    def stand_still(self, name: str, /) -> None: ...
+
+    def go_on(self, name: str, /) -> None: ...
 
 
 @attrs.frozen
@@ -45,7 +71,7 @@ class Faults:
     :ivar stills: role -> how often it stood still.
     """
 
-    def __init__(self, cluster: Cluster, random: Random, still_share: float, follower: Callable[[], None]) -> None:
+    def __init__(self, cluster: Processes, random: Random, still_share: float, follower: Callable[[], None]) -> None:
         self._cluster = cluster
         self._random = random
         self._still_share = still_share
@@ -79,6 +105,10 @@ class Faults:
         """Each role as often as any other."""
         role = self._random.choice(sorted({self._cluster.role(name) for name in names}))
         return self._random.choice([name for name in names if self._cluster.role(name) == role])
+
+    def kill(self, name: str) -> None:
+        """Kill this one."""
+        self._kill([name])
 
     def _kill(self, names: list[str]) -> None:
         down = self._random.choice(DOWN_SECONDS)

@@ -282,7 +282,7 @@ class Run:
 
     def _logs(self) -> list[Violation]:
         return [
-            Violation("log", f"{name}: {_around(self.cluster.log(name), word)}")
+            Violation("log", f"{name}: {around(self.cluster.log(name), word)}")
             for name in self.cluster.configs
             for word in ("Traceback", "Unhandled", "#error]", "#critical]")
             if word in self.cluster.log(name)
@@ -372,7 +372,8 @@ class Run:
                 self.links.stop()
 
 
-def _around(text: str, word: str) -> str:
+def around(text: str, word: str) -> str:
+    """What a log says there."""
     at = text.index(word)
     return text[max(0, at - 300) : at + 2500]
 

@@ -11,6 +11,7 @@ import attrs
 import click
 
 from lcc.admin.context import SEE_PROVIDERS, Admin, existing, pass_admin
+from lcc.admin.frontend.places import database_of, not_here, provider_place
 from lcc.admin.output import Column, Listing, cell, json_option
 from lcc.admin.queue.repair import warn_if_not_running
 from lcc.admin.tasks.orders import scheduler_knows
@@ -31,6 +32,7 @@ from lcc.commands.errors import Failed
 from lcc.commands.watch import clean
 from lcc.domain.urls import Roots, normalise_root, site_of
 from lcc.errors import UrlError
+from lcc.insight.places import place_text
 from lcc.insight.qm_state import delay_text
 from lcc.insight.robots_words import robots_words
 from lcc.model import Delay, Provider, ProviderStatus
@@ -248,10 +250,15 @@ def list_command(admin: Admin, as_json: bool) -> None:
 @json_option
 @pass_admin
 def show_command(admin: Admin, pid: int, as_json: bool) -> None:
-    """Show settings and state of a provider."""
-    with admin.database() as database:
+    """Show settings and state of a provider; behind a front end, also where it is."""
+    with database_of(admin, pid) as database:
         found, status, held, delays = database.interact(_standing, pid, admin.now())
+    if found is None and (there := not_here(admin, pid)):
+        raise Failed(there, "ask there, or with the front end's configuration")
     row = _as_row(existing(found, pid))
+    place = provider_place(admin, pid)
+    if place is not None:
+        row["place"] = place
     row["files_used"] = status.files_used
     row["space_used"] = status.space_used_bytes
     row["full_sets_left"] = status.full_sets_left
@@ -267,6 +274,8 @@ def show_command(admin: Admin, pid: int, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(row))
         return
+    if place is not None:
+        row["place"] = place_text(place)
     row["delays"] = "; ".join(delay_text(delay, admin.now()) for delay in delays) or None
     row["robots"] = "; ".join(row["robots"]) or None
     if held is not None:

@@ -17,8 +17,9 @@ from lcc.commands.errors import Failed
 from lcc.commands.watch import refresh_until_interrupted, watch_option
 from lcc.domain.frontend import home_of, is_stale
 from lcc.domain.wording import utc
+from lcc.insight.places import move_record
 from lcc.model.frontend import SubLcc, SubState
-from lcc.model.moves import UNFINISHED, Move, MoveState
+from lcc.model.moves import UNFINISHED, Move
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.moves import CannotMove, cancel_move, list_moves, moves_in, order_move
@@ -64,7 +65,7 @@ def move_command(admin: Admin, pid: int, to: str | None, bandwidth: int | None, 
             moved = _done(database, partial(_order, admin, pid, to, bandwidth))
         names = _names(database)
     if as_json:
-        click.echo(json.dumps(_record(moved, names)))
+        click.echo(json.dumps(move_record(moved, names)))
     elif cancel:
         click.echo(f"Provider {pid} stays in sub-LCC {names[moved.source]}.")
     else:
@@ -106,7 +107,7 @@ def split_command(admin: Admin, name: str, to: str, share: float, bandwidth: int
         names = _names(database)
     listing = Listing(_COLUMNS, as_json)
     for move in moved:
-        listing.row(_record(move, names))
+        listing.row(move_record(move, names))
     listing.end(f"no provider of {name} fits into this share")
 
 
@@ -124,13 +125,13 @@ def moves_command(admin: Admin, done: bool, watch: bool, every: float, as_json: 
         listing = Listing(_COLUMNS, as_json)
         names = _names(database)
         for move in _moves(database, done):
-            listing.row(_record(move, names))
+            listing.row(move_record(move, names))
         listing.end("no moves" if done else "no moves under way (--all shows those that are done)")
 
 
 def _text(database: BlockingDatabase, done: bool, as_json: bool) -> str:
     names = _names(database)
-    records = [_record(move, names) for move in _moves(database, done)]
+    records = [move_record(move, names) for move in _moves(database, done)]
     if as_json:
         return "\n".join(json.dumps(record) for record in records) or "{}"
     lines = [
@@ -178,20 +179,3 @@ def _is_there(database: BlockingDatabase, pid: int, sub: SubLcc) -> bool:
 
 def _names(database: BlockingDatabase) -> dict[int, str]:
     return {sub.subid: sub.name for sub in database.interact(list_sublccs)}
-
-
-def _record(move: Move, names: dict[int, str]) -> dict[str, Any]:
-    return {
-        "id": move.id,
-        "pid": move.pid,
-        "source": names.get(move.source, str(move.source)),
-        "dest": names.get(move.dest, str(move.dest)),
-        "state": move.state.value,
-        "rows": move.number("rows"),
-        "content_left": move.number("content_left"),
-        "freezes": move.number("freezes"),
-        "flip": move.flip,
-        "ordered": move.made_time,
-        "changed": move.changed_time,
-        "why": move.why if move.state is not MoveState.DONE else "",
-    }

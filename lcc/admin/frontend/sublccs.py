@@ -16,13 +16,14 @@ from lcc.admin.output import Column, Listing, json_option, say_facts
 from lcc.admin.values import NONE, PID, number_or_none
 from lcc.commands.errors import Failed
 from lcc.config import mysql_password, sublcc_name_fault
-from lcc.domain.frontend import free_room, home_of, is_stale
+from lcc.domain.frontend import free_room, is_stale
 from lcc.errors import ConfigError
-from lcc.model.frontend import AtHome, Placement, SubLcc, SubState, Vitals
+from lcc.insight.places import place_of_provider
+from lcc.model.frontend import AtHome, SubLcc, SubState, Vitals
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.status import database_epoch
 from lcc.storage.database.transactions import Txn
-from lcc.storage.fe.placements import count_placed, placements
+from lcc.storage.fe.placements import count_placed
 from lcc.storage.fe.sublccs import (
     NoSuchSubLcc,
     SubLccExists,
@@ -267,12 +268,10 @@ def show_command(admin: Admin, name: str, as_json: bool) -> None:
 def where_command(admin: Admin, pid: int, as_json: bool) -> None:
     """Tell which sub-LCC a provider is in."""
     with admin.front_end() as database:
-        found, (row,) = database.interact(lambda txn: (list_sublccs(txn), placements(txn, [pid])))
-    home = home_of(found, pid)
-    place = row or Placement(pid, 0 if home is None else home.subid)
-    sub = next((each for each in found if each.subid == place.subid), None)
-    if sub is None:
+        found = database.interact(place_of_provider, pid)
+    if found is None:
         raise Failed(f"no sub-LCC has provider ids like {pid}", SEE_LIST)
+    sub, place = found
     if as_json:
         click.echo(json.dumps({"pid": pid, "sublcc": sub.name, "epoch": place.epoch, "state": place.state.value}))
         return

@@ -12,6 +12,7 @@ import attrs
 import click
 
 from lcc.admin.context import Admin, DatabaseFailed, pass_admin
+from lcc.admin.frontend.places import front_standing
 from lcc.admin.output import cell
 from lcc.admin.processes.servers import server_lines, servers
 from lcc.admin.tasks.orders import tasks_database
@@ -47,9 +48,15 @@ LIMIT = 100_000
 @watch_option
 @pass_admin
 def status_command(admin: Admin, as_json: bool, watch: bool, every: float) -> None:
-    """Show the state of queue manager, robots, queue, scheduler, managers, spiders, search and push server."""
+    """Show the state of queue manager, robots, queue, scheduler, managers, spiders, search and push server.
+
+    With the configuration of a front end: of its sub-LCCs, and of moves between them.
+    """
 
     def text() -> str:
+        front, front_screen = front_standing(admin, admin.now())
+        if admin.config.is_front_end:
+            return json.dumps({"front_end": front}) if as_json else _screen(front_screen)
         live, answer = look(admin)
         try:
             figures = _tasks(admin)
@@ -61,19 +68,23 @@ def status_command(admin: Admin, as_json: bool, watch: bool, every: float) -> No
         asked = servers(admin.config)
         if as_json:
             spiders_too = {"spiders": [spider_record(each) for each in running]}
-            return json.dumps(answer | {"tasks": tasks} | spiders_too | asked)
-        screen = [*lines(answer, live), *screen]
+            return json.dumps(answer | {"front_end": front, "tasks": tasks} | spiders_too | asked)
+        screen = [*lines(answer, live), *front_screen, *screen]
         if crawls:
             active = sum(each.crawl.state is CrawlState.ACTIVE and not each.is_done for each in crawls)
             screen.append(("crawls", f"{len(crawls):,}, {active:,} active (lcc-admin spider status)"))
             screen += spider_lines(running, answer["time"], admin.config.spider.lease)
         screen += server_lines(asked)
-        return "\n".join(clean(f"{name:<13} {line}".rstrip()) for name, line in screen)
+        return _screen(screen)
 
     if watch:
         refresh_until_interrupted(text, every, json_lines=as_json)
     else:
         click.echo(text())
+
+
+def _screen(screen: list[tuple[str, str]]) -> str:
+    return "\n".join(clean(f"{name:<13} {line}".rstrip()) for name, line in screen)
 
 
 def _tasks(admin: Admin) -> TaskFigures:

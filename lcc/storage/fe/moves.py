@@ -87,8 +87,7 @@ def cancel_move(txn: Txn, pid: int, why: str, now: int) -> Move:
 
     :raises CannotMove: it does not move, or has flipped.
     """
-    found = txn.query(f"{_SELECT} WHERE pid = ? ORDER BY id DESC LIMIT 1", [pid])
-    move = _move(found[0]) if found else None
+    move = last_move(txn, pid)
     if move is None or move.state in (MoveState.DONE, MoveState.CANCELLED):
         raise CannotMove(f"provider {pid} is not moving")
     if move.state not in UNDECIDED:
@@ -100,6 +99,12 @@ def get_move(txn: Txn, number: int) -> Move | None:
     """A move."""
     row = txn.one(f"{_SELECT} WHERE id = ?", [number])
     return None if row is None else _move(row)
+
+
+def last_move(txn: Txn, pid: int) -> Move | None:
+    """The newest move of a provider."""
+    rows = txn.query(f"{_SELECT} WHERE pid = ? ORDER BY id DESC LIMIT 1", [pid])
+    return _move(rows[0]) if rows else None
 
 
 def list_moves(txn: Txn, after: int = 0, limit: int = 1000) -> list[Move]:

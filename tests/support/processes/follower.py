@@ -1,6 +1,6 @@
 """A content user as a process: keeps a copy of the cache in a folder, and its place in a file.
 
-``python follower.py ADDRESS FOLDER``
+``python follower.py ADDRESS FOLDER [random]``; ``random``: each question has another limit.
 
 It may be killed at any moment: what a change says is written before the token that covers it, and saying it again
 changes nothing.
@@ -9,14 +9,17 @@ changes nothing.
 from __future__ import annotations
 
 import json
+import random
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lcc.client.blocking import Cache, CacheError, Gone, StartAgain
 
 LIMIT = 40
+LIMITS = (1, 2, 7, 40, 300)
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -42,14 +45,16 @@ def apply(cache: Cache, copy: Path, row: dict[str, Any]) -> None:
     replace(described, json.dumps(row).encode())
 
 
-def follow(address: str, folder: Path) -> None:
+def follow(address: str, folder: Path, limits: Sequence[int]) -> None:
     """Follow the changes for ever."""
     copy, state = folder / "copy", folder / "token"
     copy.mkdir(parents=True, exist_ok=True)
     with Cache(address, timeout_seconds=20) as cache:
         while True:
             try:
-                changes = cache.changes(state.read_text() if state.exists() else "0", wait=2, limit=LIMIT)
+                changes = cache.changes(
+                    state.read_text() if state.exists() else "0", wait=2, limit=random.choice(limits)
+                )
                 for row in changes:
                     apply(cache, copy, row)
                 assert changes.token is not None
@@ -63,4 +68,4 @@ def follow(address: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    follow(sys.argv[1], Path(sys.argv[2]))
+    follow(sys.argv[1], Path(sys.argv[2]), LIMITS if "random" in sys.argv[3:] else (LIMIT,))

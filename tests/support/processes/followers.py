@@ -12,20 +12,22 @@ from pathlib import Path
 class Follower:
     """``follower.py`` as a process.
 
+    :param options: of its command line.
     :ivar places: the tokens in its state file when it was killed.
     """
 
-    def __init__(self, address: str, folder: Path) -> None:
+    def __init__(self, address: str, folder: Path, *options: str) -> None:
         self.folder = folder
         self.places: list[str] = []
         self._address = address
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir()
 
     def start(self) -> None:
         script = Path(__file__).with_name("follower.py")
         with (self.folder / "log").open("ab") as log:
-            command = [sys.executable, str(script), self._address, str(self.folder)]
+            command = [sys.executable, str(script), self._address, str(self.folder), *self._options]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def kill(self) -> None:
@@ -37,6 +39,13 @@ class Follower:
             self._process = None
             self.places.append(self.place())
             assert code is None, (self.folder / "log").read_text()[-2000:]
+
+    def end(self) -> None:
+        """End it, if it runs."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
 
     def place(self) -> str:
         """The token in its state file; empty where there is none yet."""

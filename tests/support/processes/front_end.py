@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from types import MappingProxyType
 
 from lcc.protocols.cp_uns_client import init
 from tests.support.ports import free_port
@@ -48,6 +50,43 @@ def sub_lcc(folder: Path, name: str, origin: OriginServer | None, front_url: str
     extra = f'[fe]\ndatabase = "{front_url}"\nname = "{name}"\nreport_interval = 1.0\n'
     extra += f"[botm]\nmachine = {machine}\n"
     return System(home, origin, None, extra, {"uns": 'proxies = ["127.0.0.1"]\n'})
+
+
+class SubLcc(System):
+    """An LCC on SQLite whose providers can move: its content is read over TCP, because another one's robots do.
+
+    :param origin: as of :class:`System`.
+    :param extra, settings: as of :class:`System`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        origin: OriginServer | None,
+        front_url: str,
+        machine: int,
+        extra: str = "",
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        home = folder / name
+        home.mkdir()
+        self.name, self.machine, self.content_port = name, machine, free_port()
+        own = f'[fe]\ndatabase = "{front_url}"\nname = "{name}"\nreport_interval = 1.0\n'
+        own += f'[botm]\nmachine = {machine}\ncontent_listen = "tcp:{self.content_port}:interface=127.0.0.1"\n'
+        own += settings.get("botm", "") + extra
+        uns = 'proxies = ["127.0.0.1"]\n' + settings.get("uns", "")
+        super().__init__(home, origin, None, own, {**settings, "uns": uns})
+
+    @property
+    def database(self) -> str:
+        """URL of its database."""
+        return f"sqlite:{self.folder}/home/lcc.db"
+
+    def join(self, front: FrontEnd) -> None:
+        """Become a sub-LCC."""
+        options = ("--uns", f"tcp:127.0.0.1:{self.port}", "--content", f"http://127.0.0.1:{self.content_port}")
+        front.admin("fe", "add", self.name, "--database", self.database, *options)
 
 
 def add_provider(lcc: System, root: str) -> tuple[int, str]:

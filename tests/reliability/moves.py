@@ -1,0 +1,467 @@
+"""Kills every process of several sub-LCCs while providers move between them (``make kill-moves KILLS=500``).
+
+``python -m tests.reliability.moves --kills 500 [--seed N] [--backend galera]``
+
+Three sub-LCCs, a front end, and its database on SQLite or on a Galera cluster of three, whose nodes are killed, too.
+Providers publish through ``lcc-fe-uns``, and move at random; content users follow ``lcc-fe-cu``, each answer with
+another limit.  A run has three parts:
+
+* *cells*: a move is watched, and a process is killed as soon as it is in a state: each state of a move with each
+  process that has to do with it;
+* random kills, of several at once now and then;
+* then nobody publishes any more, and providers move on while processes are killed.
+
+After the second and the third it is left alone until it is at rest, and judged, from outside (:mod:`oracle`,
+:mod:`moves_oracle`):
+
+* all that holds of an LCC holds of the sub-LCCs together: no accepted set is lost, no error, no count; the web server
+  has never seen two requests of a provider at once, nor one outside of its hours or beyond its bandwidth;
+* each provider is in one sub-LCC, as a whole, and the front end says in which;
+* content users have what the caches have together;
+* while nobody publishes nothing is fetched;
+* ``fsck`` finds nothing but what killed processes leave behind; no process has logged a traceback; all end in order.
+
+What was reached stands in a file, so it can be stopped and goes on where it was: with the cells that had the fewest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from lcc.model.moves import Move, MoveState
+from tests.support.ports import free_port
+from tests.support.processes.followers import Follower
+from tests.support.waiting import wait_for
+
+from .cluster import KINDS, Registered
+from .faults import Faults
+from .journal import Journal
+from .moves_oracle import check_copies, check_quiet, judge_all, whole_case
+from .oracle import Violation, figures
+from .results import Results
+from .run import PATIENCE_SECONDS, SERVERS, TICK_SECONDS, Broken, World, around
+from .sub_lccs import FRONT, NODE, ROLES, SubLccs
+
+BACKENDS = ("sqlite", "galera")
+STATES = (MoveState.PLANNED, MoveState.COPYING, MoveState.FREEZING, MoveState.FLIPPED, MoveState.ACTIVE)
+SOURCE, DEST = "source", "destination"
+SUFFERERS = (
+    *(f"{side} {role}" for side in (SOURCE, DEST) for role in ROLES),
+    *("front fe-uns", "front fe-cu", "front fe-rs"),
+)
+CELLS = [f"{state.value}, {who}" for state, who in itertools.product(STATES, (*SUFFERERS, NODE))]
+TRIES = 3
+"""A state may be over before anybody has seen it."""
+POLL_SECONDS = 0.0005
+ANSWER_SECONDS = 0.03
+CANCEL_SHARE = 0.08
+FAULT_SECONDS = 1.2
+MOVE_SECONDS_MAX = 300.0
+"""So long a move is waited for."""
+
+
+@attrs.frozen
+class Plan:
+    """What a run is to be.
+
+    :ivar cells: what is killed when (see :data:`CELLS`).
+    :ivar kills: random ones, after that.
+    :ivar quiet: kills while nobody publishes.
+    :ivar move_seconds: between two moves, on average.
+    :ivar whole: each sub-LCC is one process.
+    """
+
+    seed: int
+    backend: str
+    cells: tuple[str, ...] = ()
+    kills: int = 30
+    quiet: int = 5
+    subs: int = 3
+    providers: int = 24
+    followers: int = 3
+    pace_seconds: float = 10.0
+    move_seconds: float = 3.0
+    whole: bool = False
+
+
+class Run:
+    """See :func:`run`."""
+
+    def __init__(self, plan: Plan, folder: Path, server: Any, tell: Any) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.cells: Counter[str] = Counter()
+        self.missed: Counter[str] = Counter()
+        self.seen: Counter[str] = Counter()
+        """State -> moves that were in it when something was killed."""
+        self.quiet_seconds: list[float] = []
+        self._tell = tell
+        self._random = random.Random(plan.seed)
+        self.lccs = SubLccs(folder / "lcc", server, plan.subs, whole=plan.whole)
+        self._port = free_port()
+        self.providers: list[Registered] = []
+        self.world: World | None = None
+        self.followers = [
+            Follower(f"unix:{self.lccs.front.folder}/home/cu.sock", folder / f"follower{number}", "random")
+            for number in range(1, plan.followers + 1)
+        ]
+        self.faults = Faults(self.lccs, self._random, 0.0, self._kill_follower)
+        self._move_due = 0.0
+
+    def go(self) -> dict[str, int]:
+        """All of it; gives what there was to judge.
+
+        :raises Broken: promises were broken.
+        """
+        plan, lccs = self.plan, self.lccs
+        lccs.start(*lccs.configs)
+        wait_for("all sub-LCCs are there", self._are_up, PATIENCE_SECONDS)
+        lccs.join()
+        self.providers = lccs.register(plan.providers, self._port, KINDS)
+        wait_for("all have reported", self._have_reported, PATIENCE_SECONDS)
+        self.world = World(
+            self.folder,
+            {
+                "seed": plan.seed,
+                "port": self._port,
+                "unses": [lccs.front.port],
+                "pace": plan.pace_seconds,
+                "answer": ANSWER_SECONDS,
+                "providers": [[each.pid, each.password, each.name] for each in self.providers],
+            },
+        )
+        for follower in self.followers:
+            follower.start()
+        wait_for("the first pages are fetched", lambda: '"gave"' in self._journal_text(), PATIENCE_SECONDS)
+        for cell in plan.cells:
+            self._cell(cell)
+        before = sum(self.faults.kills.values())
+        self._random_kills(before + plan.kills)
+        self.world.pause()
+        self._rest()
+        self._judge()
+        begun = len(self._journal().asked)
+        before = sum(self.faults.kills.values())
+        self._random_kills(before + plan.quiet)
+        self._rest()
+        found = self._judge(list(check_quiet(self._journal().asked[begun:])))
+        self._fsck()
+        self._end()
+        return found
+
+    def _are_up(self) -> bool:
+        return all((sub.folder / "home" / "lcc.db").exists() for sub in self.lccs.subs.values())
+
+    def _have_reported(self) -> bool:
+        return all(not row["stale"] for row in self.lccs.front.rows("fe", "list"))
+
+    def _journal_text(self) -> str:
+        assert self.world is not None
+        return self.world.journal.read_text() if self.world.journal.exists() else ""
+
+    def _journal(self) -> Journal:
+        assert self.world is not None
+        return Journal.read(self.world.journal)
+
+    def _kill_follower(self) -> None:
+        follower = self._random.choice(self.followers)
+        follower.kill()
+        follower.start()
+
+    # Moves and kills.
+
+    def _order(self) -> Move | None:
+        """Order some move."""
+        moving = {move.pid for move in self.lccs.moves_under_way()}
+        resting = [each.pid for each in self.providers if each.pid not in moving]
+        if not resting:
+            return None
+        pid = self._random.choice(resting)
+        elsewhere = [name for name in self.lccs.subs if name != self.lccs.home(pid)]
+        return self.lccs.order(pid, self._random.choice(elsewhere), int(time.time()))
+
+    def _random_kills(self, upto: int) -> None:
+        due = time.monotonic() + self._random.expovariate(1 / FAULT_SECONDS)
+        while sum(self.faults.kills.values()) < upto:
+            self._moves()
+            self.faults.tick()
+            if time.monotonic() >= due and self._may_kill():
+                self._note_states()
+                self.faults.step()
+                due = time.monotonic() + self._random.expovariate(1 / FAULT_SECONDS)
+            time.sleep(TICK_SECONDS)
+        self.faults.heal()
+
+    def _moves(self) -> None:
+        """Order one now and then; cancel some."""
+        if time.monotonic() < self._move_due:
+            return
+        self._move_due = time.monotonic() + self._random.expovariate(1 / self.plan.move_seconds)
+        moves = self.lccs.moves_under_way()
+        if moves and self._random.random() < CANCEL_SHARE:
+            self.lccs.cancel(self._random.choice(moves).pid, int(time.time()))
+        elif len(moves) < 2 * self.plan.subs:
+            self._order()
+
+    def _may_kill(self) -> bool:
+        """Nodes of a cluster that are killed before the last one is back would leave none that serves."""
+        return all(node.serves() for node in self.lccs.databases.values())
+
+    def _note_states(self) -> None:
+        self.seen.update(move.state.value for move in self.lccs.moves_under_way())
+
+    def _cell(self, cell: str) -> None:
+        """Kill something when a move is in a state."""
+        text, _, who = cell.partition(", ")
+        state = MoveState(text)
+        for _ in range(TRIES):
+            wait_for("all run", self._all_run, PATIENCE_SECONDS)
+            move = self._order()
+            if move is not None and self._watch(move, state, who):
+                self.cells[cell] += 1
+                return
+        self.missed[cell] += 1
+
+    def _all_run(self) -> bool:
+        self.faults.tick()
+        return self._may_kill() and all(self.lccs.is_up(name) for name in self.lccs.configs)
+
+    def _watch(self, move: Move, state: MoveState, who: str) -> bool:
+        """True: it was killed in this state."""
+        order = list(MoveState)
+        end = time.monotonic() + MOVE_SECONDS_MAX
+        while time.monotonic() < end:
+            now = self.lccs.state(move.id)
+            if now is state:
+                self.faults.kill(self._sufferer(move, who))
+                return self.lccs.state(move.id) in (state, None)
+            if now is not None and order.index(now) > order.index(state):
+                return False
+            self.faults.tick()
+            time.sleep(POLL_SECONDS)
+        raise Broken([Violation("move", f"it does not go on: {self._moved(move)}")], self.folder)
+
+    def _moved(self, move: Move) -> Move:
+        return next(each for each in self.lccs.moves() if each.id == move.id)
+
+    def _sufferer(self, move: Move, who: str) -> str:
+        """The name of a process."""
+        if who == NODE:
+            return self._random.choice(list(self.lccs.databases))
+        side, _, role = who.partition(" ")
+        if side == "front":
+            return f"{FRONT}.{role}"
+        return f"{self.lccs.name_of(move.source if side == SOURCE else move.dest)}.{role}"
+
+    # Rest, and what is found then.
+
+    def _rest(self) -> None:
+        began = time.monotonic()
+        self.faults.heal()
+        while True:
+            left = self.lccs.waiting()
+            if not left:
+                time.sleep(1.0)
+                left = self.lccs.waiting()
+            if not left:
+                break
+            if time.monotonic() > began + PATIENCE_SECONDS:
+                moves = [str(move) for move in self.lccs.moves_under_way()]
+                raise Broken([Violation("P2", f"it does not come to rest: {left} {moves}")], self.folder)
+            time.sleep(0.5)
+        self.quiet_seconds.append(time.monotonic() - began)
+        self._tell(f"{sum(self.faults.kills.values())} kills, at rest after {self.quiet_seconds[-1]:.0f} s")
+
+    def _judge(self, before: list[Violation] | None = None) -> dict[str, int]:
+        found = self.lccs.found(self.providers)
+        journal = self._journal()
+        violations = [*(before or []), *judge_all(self.providers, self._port, journal, found), *self._logs()]
+        case = whole_case(self.providers, self._port, journal, found)
+        end = time.monotonic() + PATIENCE_SECONDS
+        while wrong := list(check_copies(case, [each.copy() for each in self.followers])):
+            if violations or time.monotonic() > end:
+                violations += wrong
+                break
+            time.sleep(0.5)
+        if violations:
+            raise Broken(violations, self.folder)
+        return figures(case)
+
+    def _logs(self) -> list[Violation]:
+        return [
+            Violation("log", f"{name}: {around(self.lccs.log(name), word)}")
+            for name in self.lccs.configs
+            for word in ("Traceback", "Unhandled", "#error]", "#critical]")
+            if word in self.lccs.log(name)
+        ]
+
+    def _fsck(self) -> None:
+        violations = []
+        for name, sub in self.lccs.subs.items():
+            wait_for("orphans can be told", lambda sub=sub: "undecided" not in sub.fsck(), PATIENCE_SECONDS)  # type: ignore[misc]
+            found = sub.fsck("--repair")
+            if found.keys() - {"orphan", "leftover"}:
+                violations.append(Violation("P7", f"fsck of {name}: {found}"))
+        wait_for("files are removed", lambda: not self.lccs.waiting(), PATIENCE_SECONDS)
+        for name, evidence in self.lccs.found(self.providers).evidence.items():
+            named = [row for row in evidence.rows if row.cached]
+            there = len(self.lccs.subs[name].content_files())
+            if len(named) != there or any(row.data is None for row in named):
+                violations.append(Violation("P7", f"{name}: {len(named)} rows have files, {there} files are there"))
+        if violations:
+            raise Broken(violations, self.folder)
+
+    def _end(self) -> None:
+        stuck = [Violation("log", text) for text in self.lccs.stop_in_order()]
+        if stuck or self._logs():
+            raise Broken(stuck + self._logs(), self.folder)
+
+    def close(self) -> None:
+        """End all processes."""
+        for follower in self.followers:
+            follower.end()
+        if self.world is not None:
+            self.world.stop()
+        self.lccs.close()
+
+    def report(self, began: float, violations: int, judged: dict[str, int]) -> dict[str, Any]:
+        """For the file of results."""
+        moves: Counter[str] = Counter()
+        if not violations:
+            moves.update(move.state.value for move in self.lccs.moves())
+        return {
+            "seed": self.plan.seed,
+            "backend": self.plan.backend,
+            "kills": dict(sorted(self.faults.kills.items())),
+            "cells": dict(self.cells),
+            "missed": dict(self.missed),
+            "states": dict(sorted(self.seen.items())),
+            "moves": dict(sorted(moves.items())),
+            "violations": violations,
+            **judged,
+            "rest_seconds": [round(seconds, 1) for seconds in self.quiet_seconds],
+            "seconds": round(time.monotonic() - began, 1),
+        }
+
+
+def run(plan: Plan, tell: Any = lambda text: None) -> dict[str, Any]:
+    """One run, in a folder of its own; gives what is to be reported of it.
+
+    :raises Broken: promises were broken; the folder is kept.
+    """
+    began = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="lcc-moves-"))
+    (folder / "lcc").mkdir()
+    with ExitStack() as stack:
+        server = stack.enter_context(SERVERS[plan.backend]()) if plan.backend in SERVERS else None
+        this = Run(plan, folder, server, tell)
+        stack.callback(this.close)
+        try:
+            report = this.report(began, 0, this.go())
+        except KeyboardInterrupt:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        except BaseException as error:
+            tell(f"seed {plan.seed} on {plan.backend}, {dict(this.faults.kills)}: files are in {folder}")
+            if isinstance(error, Broken):
+                error.report = this.report(began, len(error.violations), {})
+            raise
+    shutil.rmtree(folder)
+    return report
+
+
+def main() -> int:
+    """The exit code: 1 if a promise was broken, in whichever run."""
+    parser = argparse.ArgumentParser(prog="make kill-moves", description=__doc__)
+    parser.add_argument("--kills", type=int, default=500, help="in all, what the file has included")
+    parser.add_argument("--each", type=int, default=40, help="random kills of one run")
+    parser.add_argument("--cells", type=int, default=12, help="cells of the matrix of one run")
+    parser.add_argument("--providers", type=int, default=24)
+    parser.add_argument("--results", type=Path, default=Path("build/kill-moves.jsonl"))
+    parser.add_argument("--backend", choices=BACKENDS, help="only this one")
+    parser.add_argument("--seed", type=int, help="one run with this seed, not added to the file")
+    parser.add_argument("--table", action="store_true", help="only show what was reached")
+    options = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    results = Results(options.results)
+    backends = (options.backend,) if options.backend else BACKENDS
+    try:
+        while not options.table and (options.seed is not None or results.kills() < options.kills):
+            backend = min(backends, key=results.kills)
+            seed = options.seed if options.seed is not None else time.time_ns() % 10**6
+            cells = next_cells(results, backend, options.cells, random.Random(seed))
+            plan = Plan(seed, backend, cells, options.each, providers=options.providers)
+            tell(f"seed {seed} on {backend}")
+            report = run(plan, tell)
+            if options.seed is not None:
+                print(report)
+                return 0
+            results.add(report)
+            tell(f"{report}; {results.kills()} kills in all")
+    except Broken as broken:
+        if broken.report and options.seed is None:
+            results.add(broken.report)
+        print(broken, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        pass
+    print(table(results))
+    return 1 if results.violations() else 0
+
+
+def reached(results: Results) -> Counter[str]:
+    """Cell -> how often it was hit in all runs."""
+    cells: Counter[str] = Counter()
+    for each in results.runs:
+        cells.update(each["cells"])
+    return cells
+
+
+def next_cells(results: Results, backend: str, count: int, chance: random.Random) -> tuple[str, ...]:
+    """Those that had the fewest, in any order among equals."""
+    had = reached(results)
+    possible = [cell for cell in CELLS if backend == "galera" or not cell.endswith(NODE)]
+    chance.shuffle(possible)
+    return tuple(sorted(possible, key=lambda cell: had[cell])[:count])
+
+
+def table(results: Results) -> str:
+    """For people."""
+    had = reached(results)
+    kills: Counter[str] = Counter()
+    moves: Counter[str] = Counter()
+    for each in results.runs:
+        kills.update(each["kills"])
+        moves.update(each["moves"])
+    lines = [
+        f"{len(results.runs)} runs, {kills.total()} kills {dict(kills)}, moves {dict(moves)}:"
+        f" {results.violations()} violations",
+        f"{sum(had[cell] > 0 for cell in CELLS)} of {len(CELLS)} cells of the matrix, times hit:",
+        f"  {'':18}{''.join(f'{state.value:>10}' for state in STATES)}",
+    ]
+    for who in (*SUFFERERS, NODE):
+        lines.append(f"  {who:18}" + "".join(f"{had[f'{state.value}, {who}']:>10}" for state in STATES))
+    return "\n".join(lines)
+
+
+def tell(text: str) -> None:
+    """Say something to who watches."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
