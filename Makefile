@@ -46,7 +46,7 @@ help:
 
 # Two steps, because the demo can do without the tools of the developers.
 run-venv: $(STAMPS)/run
-venv: $(STAMPS)/replay $(STAMPS)/resync $(STAMPS)/index-now $(STAMPS)/websub
+venv: $(STAMPS)/replay $(STAMPS)/wacz $(STAMPS)/resync $(STAMPS)/index-now $(STAMPS)/websub
 
 $(STAMPS)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -79,6 +79,22 @@ $(STAMPS)/replay: $(STAMPS)/dev
 	@$(VENV)/replay/bin/python -m pip --disable-pip-version-check --quiet install pywb
 	@touch $@
 
+# In an environment of its own: its authors' own program validates what lcc-export makes.
+$(STAMPS)/wacz: $(STAMPS)/dev
+	@echo "Installing wacz, which validates archives in the tests, into $(VENV)/wacz …"
+	@$(PY) -m venv $(VENV)/wacz
+	@$(VENV)/wacz/bin/python -m pip --disable-pip-version-check --quiet install wacz
+	@touch $@
+
+# Scripts for a browser, which shows such an archive with them; what npm would install beside them is not needed.
+$(STAMPS)/replaywebpage: $(STAMPS)/python
+	@command -v npm >/dev/null || { echo "npm is missing; on Debian: apt-get install npm" >&2; exit 1; }
+	@echo "Fetching replaywebpage, which shows archives in the long tests, into $(VENV)/replaywebpage …"
+	@rm -rf $(VENV)/replaywebpage && mkdir $(VENV)/replaywebpage
+	@npm pack --silent --pack-destination $(VENV)/replaywebpage replaywebpage@2.5.3 >/dev/null
+	@tar xz -C $(VENV)/replaywebpage -f $(VENV)/replaywebpage/replaywebpage-2.5.3.tgz
+	@touch $@
+
 # In an environment of its own: the tests need it, and nothing of what it brings.
 $(STAMPS)/websub: $(STAMPS)/dev
 	@echo "Installing Flask-WebSub, a hub and a subscriber for the tests, into $(VENV)/websub …"
@@ -109,8 +125,8 @@ test: venv system
 	@$(PYTEST) $(ARGS)
 
 # What takes long, in full: the slow tests on both databases, random kills and clocks in more rounds.
-test-long: venv system
-	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PYTEST) $(ARGS) tests/integration tests/engines tests/galera tests/reliability tests/strings tests/cuts tests/benchmarks tests/cu/test_resourcesync.py tests/qm/test_random_clocks.py
+test-long: venv system $(STAMPS)/replaywebpage
+	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PYTEST) $(ARGS) tests/integration tests/engines tests/galera tests/reliability tests/strings tests/cuts tests/benchmarks tests/cu/test_resourcesync.py tests/export/test_wacz.py tests/qm/test_random_clocks.py
 
 # One cluster for all: one process.
 galera: venv system

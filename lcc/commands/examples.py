@@ -289,6 +289,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lcc-export tar": (("lcc-export tar --provider 1 --output pages.tar", "the content of one provider"),),
     "lcc-export tar.gz": (("lcc-export tar.gz --mimetype text/html --output - | tar -tz", "preview the content"),),
     "lcc-export warc": (("lcc-export warc --output pages.warc.gz", "and its index, pages.cdxj"),),
+    "lcc-export wacz": (("lcc-export wacz --output pages.wacz", "an archive that ReplayWeb.page opens"),),
     "lcc-export swish-e": (("lcc-export swish-e --output pages.swish", "the whole cache, for swish-e"),),
     "lcc-export swish++": (("lcc-export swish++ --since s.state --mirror pages", "maintain a folder of pages"),),
     "lcc-export htdig": (("lcc-export htdig -- cat", "show the URLs passed to ht://Dig"),),

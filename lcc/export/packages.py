@@ -1,10 +1,13 @@
-"""``lcc-export tar``, ``tar.gz``, ``warc``: rows of the cache with their content as one file."""
+"""``lcc-export tar``, ``tar.gz``, ``warc``, ``wacz``: rows of the cache with their content as one file."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,10 +19,12 @@ from lcc.commands.progress import progress
 from lcc.export.endmark import EndMark, NotComplete
 from lcc.export.files import replacing
 from lcc.export.source import Source, Unreachable, pass_source
+from lcc.export.wacz import write_wacz
 from lcc.protocols.cdxj import write_index
 from lcc.roles.cu.query_options import asked_fields, query_options
 
 Fields = dict[str, str | list[str]]
+Write = Callable[[Iterator[bytes], BinaryIO, Path], None]
 
 
 class Incomplete(Failed):
@@ -64,9 +69,15 @@ def _warc(source: Source, /, output: Path, as_json: bool, no_index: bool, **opti
     if str(output) == "-" or no_index:
         _export(source, "warc.gz", output, as_json, fields)
         return
-    if find_spec("warcio") is None or find_spec("surt") is None:
-        raise Failed("the index needs warcio and surt", "install lcc[warc], or use --no-index")
-    _export(source, "warc.gz", output, as_json, fields, with_index=True)
+    _need_index("install lcc[warc], or use --no-index")
+
+    def write(pieces: Iterator[bytes], file: BinaryIO, folder: Path) -> None:
+        file.writelines(pieces)
+        file.seek(0)
+        with replacing(_index_of(output)) as index:
+            write_index(file, output.name, index, folder)
+
+    _export(source, "warc.gz", output, as_json, fields, write)
 
 
 warc_command = _command(
@@ -75,22 +86,48 @@ warc_command = _command(
 )(_warc)
 
 
+@click.option("--title", default="Pages of a Local Content Cache", show_default=True, help="Title of the archive.")
+def _wacz(source: Source, /, output: Path, as_json: bool, title: str, **options: Any) -> None:
+    _need_index("install lcc[warc]")
+
+    def write(pieces: Iterator[bytes], file: BinaryIO, folder: Path) -> None:
+        write_wacz(pieces, file, folder, title, datetime.now(UTC))
+
+    _export(source, "warc.gz", output, as_json, asked_fields(options), write)
+
+
+wacz_command = _command(
+    "wacz",
+    "Write a WACZ file, which ReplayWeb.page opens: a WARC 1.1 file, its index and a list of pages.",
+)(_wacz)
+
+
+def _need_index(next_step: str) -> None:
+    if find_spec("warcio") is None or find_spec("surt") is None:
+        raise Failed("the index needs warcio and surt", next_step)
+
+
+def _as_it_comes(pieces: Iterator[bytes], file: BinaryIO, folder: Path) -> None:
+    file.writelines(pieces)
+
+
 def _export(
-    source: Source, kind: str, output: Path, as_json: bool, fields: Fields, *, with_index: bool = False
+    source: Source, kind: str, output: Path, as_json: bool, fields: Fields, write: Write = _as_it_comes
 ) -> None:
+    """
+    :param write: makes the file of the package: ``write(pieces, file, temporary)``.
+    """
     mark = EndMark(kind.endswith(".gz"))
     to_stdout = str(output) == "-"
     try:
-        if to_stdout:
-            end = _fetch(source, kind, fields, mark, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-        else:
-            with replacing(output) as file:
-                end = _fetch(source, kind, fields, mark, file)
-                if with_index:
-                    file.seek(0)
-                    with replacing(_index_of(output)) as index:
-                        write_index(file, output.name, index, output.parent)
+        with closing(_received(source, kind, fields, mark)) as pieces:
+            if to_stdout:
+                write(pieces, sys.stdout.buffer, Path(tempfile.gettempdir()))
+                sys.stdout.buffer.flush()
+            else:
+                with replacing(output) as file:
+                    write(pieces, file, output.parent)
+        end = mark.read()
     except NotComplete as error:
         raise Unreachable(str(error), "run the same command again") from None
     except OSError as error:
@@ -103,13 +140,16 @@ def _export(
         )
 
 
-def _fetch(source: Source, kind: str, fields: Fields, mark: EndMark, file: BinaryIO) -> dict[str, Any]:
+def _received(source: Source, kind: str, fields: Fields, mark: EndMark) -> Generator[bytes, None, None]:
+    """
+    :raises NotComplete: (after the last piece, too) it lacks its end mark.
+    """
     with source.cache() as cache, progress("receiving", in_bytes=True) as more:
         for piece in cache.package(kind, **fields).pieces():
             mark.take(piece)
-            file.write(piece)
+            yield piece
             more(len(piece))
-    return mark.read()
+    mark.read()
 
 
 def _index_of(warc: Path) -> Path:
@@ -127,4 +167,4 @@ def _tell(end: dict[str, Any], as_json: bool, err: bool) -> None:
         click.echo(f"next: {end['next']}", err=err)
 
 
-COMMANDS = (tar_command, tar_gz_command, warc_command)
+COMMANDS = (tar_command, tar_gz_command, warc_command, wacz_command)

@@ -9,14 +9,15 @@ import heapq
 import json
 import re
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 RUN_LINES = 100_000
 """Sorted in memory; more of them through temporary files."""
-_INDEXED = frozenset(["response", "resource", "revisit"])
+INDEXED = frozenset(["response", "resource", "revisit"])
+"""Types of records with content."""
 
 
 def write_index(warc: BinaryIO, filename: str, index: BinaryIO, temporary: Path) -> int:
@@ -29,20 +30,31 @@ def write_index(warc: BinaryIO, filename: str, index: BinaryIO, temporary: Path)
     :raises ImportError: warcio or surt is not installed.
     """
     count = 0
+    with in_order(index_lines(warc, filename), temporary) as lines:
+        for line in lines:
+            index.write(line)
+            count += 1
+    return count
+
+
+@contextmanager
+def in_order(lines: Iterable[bytes], temporary: Path) -> Iterator[Iterator[bytes]]:
+    """Sorted lines, in bounded memory; all of them are read first.
+
+    :param temporary: a folder for temporary files.
+    """
     with ExitStack() as stack:
         runs: list[BinaryIO] = []
-        lines: list[bytes] = []
-        for line in index_lines(warc, filename):
-            lines.append(line)
-            count += 1
-            if len(lines) == RUN_LINES:
+        held: list[bytes] = []
+        for line in lines:
+            held.append(line)
+            if len(held) == RUN_LINES:
                 run = stack.enter_context(tempfile.TemporaryFile(dir=temporary))
-                run.writelines(sorted(lines))
+                run.writelines(sorted(held))
                 run.seek(0)
                 runs.append(run)
-                lines.clear()
-        index.writelines(heapq.merge(*runs, sorted(lines)))
-    return count
+                held.clear()
+        yield heapq.merge(*runs, sorted(held))
 
 
 def index_lines(warc: BinaryIO, filename: str) -> Iterator[bytes]:
@@ -54,7 +66,7 @@ def index_lines(warc: BinaryIO, filename: str) -> Iterator[bytes]:
 
     records = ArchiveIterator(warc)
     for record in records:
-        if record.rec_type in _INDEXED:
+        if record.rec_type in INDEXED:
             # The length is known once the record is read.
             length, offset = records.get_record_length(), records.get_record_offset()
             yield index_line(record, filename, offset, length)
@@ -69,7 +81,7 @@ def index_line(record: Any, filename: str, offset: int, length_bytes: int) -> by
     from surt import surt
 
     kind = record.rec_type
-    if kind not in _INDEXED:
+    if kind not in INDEXED:
         return b""
     url = record.rec_headers.get_header("WARC-Target-URI")
     date = re.sub("[^0-9]", "", record.rec_headers.get_header("WARC-Date"))[:14]

@@ -149,17 +149,27 @@ async def test_warc_is_replayed(api: Api, cache: Cache, host: ContentHost, folde
     put(cache, host, f"{A}same?b=2&a=1", page, headers=HEADERS)
     put(cache, host, f"{A}large.png", LARGE, "image/png", headers="")
     put(cache, host, "ftp://f.example.org/file.txt", b"by FTP", "text/plain", status=0)
+    put(cache, host, f"{A}CASE", b"upper", "text/plain", fetched_time=1_000_000_000)
+    put(cache, host, f"{A}case", b"lower", "text/plain", fetched_time=1_250_000_000)
     cache.delete(1, f"{A}deleted")
     await export(api, "warc", "-o", folder / "x.warc.gz", "--since", "0")
     assert sorted(path.name for path in folder.iterdir()) == ["x.cdxj", "x.warc.gz"]
     lines = (folder / "x.cdxj").read_bytes().splitlines()
-    assert lines == sorted(lines) and len(lines) == 4
+    assert lines == sorted(lines) and len(lines) == 6
     entries = [json.loads(line.split(b" ", 2)[2]) for line in lines]
     assert [line.split()[0].decode() for line in lines] == [
-        *("org,example,a)/", "org,example,a)/large.png", "org,example,a)/same?a=1&b=2", "org,example,f)/file.txt")
+        *(
+            "org,example,a)/",
+            *["org,example,a)/case"] * 2,
+            "org,example,a)/large.png",
+            "org,example,a)/same?a=1&b=2",
+            "org,example,f)/file.txt",
+        )
     ]
-    assert [entry["mime"] for entry in entries] == ["text/html", "image/png", "warc/revisit", "text/plain"]
-    assert entries[0]["digest"] == entries[2]["digest"]
+    assert [entry["mime"] for entry in entries] == [
+        *("text/html", "text/plain", "text/plain", "image/png", "warc/revisit", "text/plain")
+    ]
+    assert entries[0]["digest"] == entries[4]["digest"]
     # The index leads to the records.
     data = (folder / "x.warc.gz").read_bytes()
     for entry in entries:
@@ -175,6 +185,13 @@ async def test_warc_is_replayed(api: Api, cache: Cache, host: ContentHost, folde
             # As a browser sees it: links lead into the archive.
             assert f"{collection}/".encode() in fetch(f"{collection}/20231114221320mp_/{A}same?b=2&a=1")[0]
             assert fetch(f"{collection}/20231114221320id_/ftp://f.example.org/file.txt")[0] == b"by FTP"
+            # The guide says so: case makes no difference, the nearest time is shown.
+            for time, name, shown in (
+                ("2001", "CASE", b"upper"),
+                ("2009", "CASE", b"lower"),
+                ("2009", "case", b"lower"),
+            ):
+                assert fetch(f"{collection}/{time}0909014640id_/{A}{name}")[0] == shown
 
     await deferToThread(read_all)
 
