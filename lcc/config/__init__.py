@@ -8,7 +8,7 @@ config --defaults`` prints this table.  :func:`load_config` reports every fault 
 
 from __future__ import annotations
 
-from lcc.config.access import CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
+from lcc.config.access import CU_SOCKET, CuConfig, MailConfig, ManholeConfig, RsConfig, TlsConfig
 from lcc.config.defaults import describe_defaults
 from lcc.config.endpoints import (
     content_address,
@@ -42,6 +42,7 @@ from lcc.config.telemetry import LogConfig, MetricsConfig
 from lcc.config.watched import WatchedConfig
 
 __all__ = [
+    "CU_SOCKET",
     "DEFAULT_FILE",
     "DEFAULT_MIMETYPES",
     "MANHOLE",

@@ -6,12 +6,25 @@ import attrs
 
 from lcc.config.setting import MANHOLE, METRICS, setting
 
+CU_SOCKET = "unix:{home}/cu.sock"
+"""Of this machine's own programs."""
+
+
+def _with_cu_socket(endpoints: tuple[str, ...]) -> tuple[str, ...]:
+    return endpoints if any(f"{each}:".startswith(f"{CU_SOCKET}:") for each in endpoints) else (CU_SOCKET, *endpoints)
+
 
 @attrs.frozen
 class CuConfig:
     """The content user API."""
 
-    listen: str = setting("unix:{home}/cu.sock:mode=600:lockfile=0", "endpoint of the HTTP interface; empty: off")
+    listen: tuple[str, ...] = setting(
+        (),
+        "endpoints of the HTTP interface, beside the socket cu.sock in the home folder, which is always open; a "
+        "string stands for one",
+        or_one=True,
+        converter=_with_cu_socket,
+    )
     url: str = setting(
         "",
         "URL of the HTTP interface for content users, such as https://cache.example.org/, in documents that name it; "

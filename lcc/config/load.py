@@ -234,6 +234,8 @@ def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, fault
     if kind is Path and isinstance(value, str) and value:
         return Path(value)
     if kind == tuple[str, ...]:
+        if metadata.get("or_one") and isinstance(value, str):
+            value = [value] if value else []
         if (
             isinstance(value, list)
             and (value or default == ())
@@ -266,9 +268,10 @@ def _check(where: str, value: Any, kind: Any, metadata: Any, default: Any, fault
 def _endpoints(config: Config) -> Iterator[tuple[str, str]]:
     for section in (*ROLES, "manhole", "metrics"):
         for key in (*_ENDPOINT_KEYS, "manhole", "metrics"):
-            endpoint = getattr(getattr(config, section), key, "")
-            if endpoint:
-                yield f"{section}.{key}", endpoint
+            value: str | tuple[str, ...] = getattr(getattr(config, section), key, "")
+            for endpoint in [value] if isinstance(value, str) else value:
+                if endpoint:
+                    yield f"{section}.{key}", endpoint
 
 
 def _manholes(config: Config) -> Iterator[tuple[str, str]]:

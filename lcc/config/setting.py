@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -18,10 +19,15 @@ def setting(
     minimum: float | None = None,
     maximum: float | None = None,
     secret: bool = False,
+    or_one: bool = False,
+    converter: Callable[[Any], Any] | None = None,
 ) -> Any:
     """Declare one setting of a section.
 
     :param secret: its value may hold a password: no message shows it.
+    :param or_one: of a list: a string stands for a list of it; an empty one for an empty list.
+    :param converter: makes the value of what is configured.
     """
-    metadata = {"meaning": meaning, "unit": unit, "minimum": minimum, "maximum": maximum, "secret": secret}
-    return attrs.field(default=default, metadata=metadata, repr=not secret)
+    bounds = {"unit": unit, "minimum": minimum, "maximum": maximum}
+    metadata = {"meaning": meaning, **bounds, "secret": secret, "or_one": or_one}
+    return attrs.field(default=default, metadata=metadata, repr=not secret, converter=converter)

@@ -32,7 +32,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--from",
     "address",
     metavar="ADDRESS",
-    help="Remote LCC: http://host:port, https://host:port or unix:/path.  Default: [cu] listen.",
+    help="Remote LCC: http://host:port, https://host:port or unix:/path.  Default: cu.sock in the home folder.",
 )
 @click.option(
     "--token-file", type=_FILE, help="File with the token.  Default: LCC_TOKEN in the environment, else none."

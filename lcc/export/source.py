@@ -8,7 +8,9 @@ the same command may be given again.
 from __future__ import annotations
 
 import os
+import pwd
 import ssl
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +20,11 @@ import click
 from lcc.client.addresses import UNIX, AddressError, authorization
 from lcc.client.blocking import Cache, CacheError, Refused, StartAgain
 from lcc.commands.errors import Failed
-from lcc.config import load_config, unix_socket_path
+from lcc.config import CU_SOCKET, load_config, unix_socket_path
 from lcc.errors import ConfigError
+from lcc.model.shellwords import shell_command
+
+PROGRAM = "lcc-export"
 
 
 class NotTaken(Failed):
@@ -74,19 +79,31 @@ class Source:
         except Refused as error:
             raise NotTaken(str(error), "change the request; see --help") from None
         except CacheError as error:
-            raise Unreachable(str(error), "check that its lcc-cu runs, and run the same command again") from None
+            raise Unreachable(str(error), self._advice()) from None
 
     def _where(self) -> str:
         if self._address is not None:
             return self._address
+        return f"{UNIX}{self._socket()}"
+
+    def _socket(self) -> Path:
         try:
             config = load_config(self._config_path)
         except ConfigError as error:
             raise Failed(str(error), "correct lcc.toml, or give the LCC with --from") from None
-        path = unix_socket_path(config.endpoint(config.cu.listen))
-        if not path:
-            raise click.UsageError("[cu] listen is not a UNIX socket; give the address with --from")
-        return f"{UNIX}{path}"
+        return Path(unix_socket_path(config.endpoint(CU_SOCKET)))
+
+    def _advice(self) -> str:
+        """What to do if nothing answers."""
+        if self._address is not None:
+            return "check that its lcc-cu runs, and run the same command again"
+        words = sys.argv[1:]
+        user = _user_needed(self._socket())
+        if user:
+            return f"run it as the user of the LCC: {shell_command('sudo', '-u', user, PROGRAM, *words)}"
+        given = () if self._token_file else ("--token-file", "token")
+        elsewhere = shell_command(PROGRAM, "--from", "https://cache.example.org:9443", *given, *words)
+        return f"start lcc-cu (or lcc) here, and run the same command again; for an LCC elsewhere: {elsewhere}"
 
     def _token(self) -> str | None:
         if self._token_file is None:
@@ -105,6 +122,24 @@ class Source:
                 f"{self._token_file or 'LCC_TOKEN'}: {error}", "get one from the LCC's operator (lcc-admin user add)"
             ) from None
         return token
+
+
+def _user_needed(socket: Path) -> str:
+    """Who may use this socket; empty: this user may, or it is not there."""
+    if os.access(socket, os.R_OK | os.W_OK, effective_ids=True):
+        return ""
+    for place in (socket, socket.parent):  # the folder may be closed, too
+        try:
+            owner = place.stat().st_uid
+        except OSError:
+            continue
+        if owner == os.geteuid():
+            return ""
+        try:
+            return pwd.getpwuid(owner).pw_name
+        except KeyError:
+            return f"#{owner}"
+    return ""
 
 
 pass_source = click.make_pass_decorator(Source)

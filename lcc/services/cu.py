@@ -9,10 +9,11 @@ from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred, succeed
 
 from lcc.client.content import ContentClient
-from lcc.config import Config, unix_socket_path
+from lcc.config import CU_SOCKET, Config, unix_socket_path
 from lcc.domain.websub import is_url
 from lcc.errors import ConfigError
 from lcc.fetchers.guarded_client import GuardedClient
+from lcc.roles.access import WITHOUT_TOKEN
 from lcc.roles.cu.cache import Cache, OneLcc
 from lcc.roles.cu.console import CuCommands, CuEngine, Waiting
 from lcc.roles.cu.hub.engine import ASKS_AT_ONCE, Hub
@@ -34,7 +35,7 @@ from lcc.storage.hub.subscribers import HubStore
 from lcc.storage.tasks.orders import order_robots
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
-from lcc.transport.wires import certificate_files, endpoint
+from lcc.transport.wires import certificate_files, endpoint, endpoints
 
 QUESTIONS_PER_CONNECTION = 4
 
@@ -165,8 +166,8 @@ def build_with(
         *between,
     ):
         service.setServiceParent(services)
-    if settings.listen:
-        without = _without_token(config, settings.listen)
+    for name, text in _ports(config):
+        without = _without_token(config, text)
         site = build_site(
             cache,
             content,
@@ -179,7 +180,7 @@ def build_with(
             parts.order_robots,
             parts.hub,
         )
-        PortService(reactor, endpoint(config, "cu.listen"), site, "cu.listen").setServiceParent(services)
+        PortService(reactor, text, site, name).setServiceParent(services)
     if settings.listen_xml:
         users = XmlUsers(cache, content, settings, _without_token(config, settings.listen_xml), reactor)
         limited = LimitedFactory(
@@ -229,7 +230,9 @@ def build_hub(config: Config, environment: Environment, cache: Cache, store: Hub
     :raises ConfigError: it has no address.
     """
     settings, reactor = config.cu, environment.reactor
-    if not is_url(settings.url) or not settings.listen:
+    # Whoever comes by another port may see more; deliveries do not know by which port one has come.
+    least = min((_without_token(config, text) for _, text in _ports(config)), key=list(WITHOUT_TOKEN).index)
+    if not is_url(settings.url):
         raise ConfigError(
             ["cu.hub: cu.url must be the URL of the HTTP interface, such as https://cache.example.org/"]
         )
@@ -245,12 +248,25 @@ def build_hub(config: Config, environment: Environment, cache: Cache, store: Hub
         store,
         cache,
         client,
-        _without_token(config, settings.listen),
+        least,
         reactor,
         environment.now,
         environment.token,
     )
     return hub, _HubService(hub, client)
+
+
+def _ports(config: Config) -> list[tuple[str, str]]:
+    """Names, as in metrics, and endpoint strings of the HTTP interface."""
+    home = unix_socket_path(config.endpoint(CU_SOCKET))
+    found, number = [], 0
+    for text, _ in endpoints(config, "cu.listen"):
+        if unix_socket_path(text) == home:
+            found.append(("cu.listen:home", text))
+        else:
+            number += 1
+            found.append(("cu.listen" if number == 1 else f"cu.listen:{number}", text))
+    return found
 
 
 def _without_token(config: Config, port: str) -> str:

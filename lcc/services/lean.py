@@ -41,8 +41,8 @@ def _needs_tls(config: Any, role: str) -> bool:
 
     if getattr(config, role).manhole:
         return True  # SSH has its own needs
-    texts = [wire.text(config) for wire in WIRES.values() if wire.setting.partition(".")[0] == role]
-    return any(text.partition(":")[0] not in _PLAIN for text in texts if text)
+    texts = [text for wire in WIRES.values() if wire.setting.startswith(f"{role}.") for text in wire.texts(config)]
+    return any(text.partition(":")[0] not in _PLAIN for text in texts)
 
 
 def _leave_out_tls() -> None:

@@ -44,10 +44,17 @@ class Wire:
         """What runs the role."""
         return f"lcc-{self.role.replace('_', '-')}"
 
-    def text(self, config: Config) -> str:
-        """The endpoint as it is configured, with ``{home}`` filled in; empty: there is none."""
+    def texts(self, config: Config) -> list[str]:
+        """The endpoints as they are configured, with ``{home}`` filled in; of a UNIX socket that is named twice the
+        last one."""
         section, _, key = self.setting.partition(".")
-        return config.endpoint(getattr(getattr(config, section), key))
+        value: str | tuple[str, ...] = getattr(getattr(config, section), key)
+        texts = [config.endpoint(text) for text in ([value] if isinstance(value, str) else value) if text]
+        return list({unix_socket_path(text) or text: text for text in texts}.values())
+
+    def text(self, config: Config) -> str:
+        """The endpoint of a wire that has one at most; empty: there is none."""
+        return next(iter(self.texts(config)), "")
 
 
 def _port(setting: str, *peers: str, relay: str = "") -> Wire:
@@ -116,8 +123,15 @@ def endpoint(config: Config, setting: str) -> str:
     :param setting: table and key of ``lcc.toml``.
     :raises ConfigError: the wire leaves this machine unprotected.
     """
-    wire = wire_of(config, setting)
-    return _complete(config, wire, wire.text(config), setting)
+    return completed(config, setting, wire_of(config, setting).text(config))
+
+
+def completed(config: Config, setting: str, text: str) -> str:
+    """The same of one of its endpoints.
+
+    :param text: as :meth:`Wire.texts` gives it.
+    """
+    return _complete(config, wire_of(config, setting), text, setting)
 
 
 def sublcc_notifiers(config: Config, text: str, role: str) -> str:
@@ -181,14 +195,18 @@ def endpoints(config: Config, setting: str) -> list[tuple[str, frozenset[str]]]:
 
     :raises ConfigError: as :func:`endpoint`; a UNIX socket without ``{role}``.
     """
-    text, peers = endpoint(config, setting), wire_of(config, setting).peers or frozenset()
-    if not text:
-        return []
-    if "{role}" in text:
-        return [(text.replace("{role}", role), frozenset([role])) for role in sorted(peers)]
-    if len(peers) > 1 and unix_socket_path(text):
-        raise ConfigError([f"{setting} = {text!r}: {{role}} must stand in the path, for a socket for each role"])
-    return [(text, peers)]
+    wire = wire_of(config, setting)
+    peers = wire.peers or frozenset()
+    found = []
+    for configured in wire.texts(config):
+        text = _complete(config, wire, configured, setting)
+        if "{role}" in text:
+            found += [(text.replace("{role}", role), frozenset([role])) for role in sorted(peers)]
+        elif len(peers) > 1 and unix_socket_path(text):
+            raise ConfigError([f"{setting} = {text!r}: {{role}} must stand in the path, for a socket for each role"])
+        else:
+            found.append((text, peers))
+    return found
 
 
 def _danger(wire: Wire) -> str:

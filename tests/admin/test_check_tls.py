@@ -107,10 +107,7 @@ def test_a_socket_on_which_nobody_listens(tmp_path: Path) -> None:
     ends = [line.rpartition(" = ")[2] for line in sockets_not_there(config)]
     assert ends == ['"tls:HOST:9500"', '"https://HOST:9300"', '"https://HOST:9300"']
     config = parse_config('[cu]\nlisten = "tls:9443"\n', tmp_path)
-    assert [line.rpartition("), ")[2] for line in sockets_not_there(config)] == [
-        'set spider.cache = "https://HOST:9443"',
-        'set search.cache = "https://HOST:9443"',
-    ]
+    assert list(sockets_not_there(config)) == []  # the socket in the home folder is open, too
     for moved in ('listen = "systemd:domain=UNIX:index=0"', 'listen = "unix:{home}/scheduler.sock:mode=660"'):
         assert not list(sockets_not_there(parse_config(f"[scheduler]\n{moved}\n", tmp_path)))
 

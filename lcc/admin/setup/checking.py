@@ -36,7 +36,7 @@ from lcc.storage.providers.providers import list_providers
 from lcc.storage.queue.saved_state import saved_state
 from lcc.transport.certificates import describe, load, utc
 from lcc.transport.tls_endpoints import files_of
-from lcc.transport.wires import WIRES, endpoint, endpoints, leaves_machine, wire_of
+from lcc.transport.wires import WIRES, completed, endpoints, leaves_machine, wire_of
 
 SOCKET_PATH_MAX_BYTES = 107
 """Linux takes no longer names for UNIX sockets."""
@@ -153,25 +153,23 @@ def _rooms(config: Config) -> Iterator[str]:
 def _endpoints(config: Config) -> Iterator[str]:
     for setting in WIRES:
         wire = wire_of(config, setting)
-        text = wire.text(config)
-        if not text:
-            continue
-        path = unix_socket_path(text.replace("{role}", max(wire.peers or ("",), key=len)))
-        if len(os.fsencode(path)) > SOCKET_PATH_MAX_BYTES:
-            yield f"{setting}: the socket path is longer than {SOCKET_PATH_MAX_BYTES} bytes: {path}"
-        try:
-            if setting == "uns.listen_notifiers":
-                endpoints(config, setting)
-            complete = endpoint(config, setting)
-            port = _port_of((serverFromString if wire.listens else clientFromString)(object(), complete))
-            if not 0 <= port <= PORT_MAX:
-                yield f"{setting} = {text!r}: ports end at {PORT_MAX}"
-        except ConfigError as error:
-            yield from error.faults
-        except Exception as error:  # the parsers raise whatever their conversions do
-            yield f"{setting} = {text!r}: {error}"
-        else:
-            yield from _over_tls(setting, complete)
+        for text in wire.texts(config):
+            path = unix_socket_path(text.replace("{role}", max(wire.peers or ("",), key=len)))
+            if len(os.fsencode(path)) > SOCKET_PATH_MAX_BYTES:
+                yield f"{setting}: the socket path is longer than {SOCKET_PATH_MAX_BYTES} bytes: {path}"
+            try:
+                if setting == "uns.listen_notifiers":
+                    endpoints(config, setting)
+                complete = completed(config, setting, text)
+                port = _port_of((serverFromString if wire.listens else clientFromString)(object(), complete))
+                if not 0 <= port <= PORT_MAX:
+                    yield f"{setting} = {text!r}: ports end at {PORT_MAX}"
+            except ConfigError as error:
+                yield from error.faults
+            except Exception as error:  # the parsers raise whatever their conversions do
+                yield f"{setting} = {text!r}: {error}"
+            else:
+                yield from _over_tls(setting, complete)
 
 
 def _consoles(config: Config) -> Iterator[str]:
@@ -219,12 +217,12 @@ def _over_tls(setting: str, complete: str) -> Iterator[str]:
 def _open_ports(config: Config) -> Iterator[str]:
     """Ports for providers and users that accept connections from other machines without TLS."""
     for setting, wire in WIRES.items():
-        text = wire.text(config)
-        if wire.peers is None and leaves_machine(text) and not text.startswith(("tls:", "ssl:")):
-            yield (
-                f"{setting} = {text!r} is open to other machines without TLS: {wire.program} would receive "
-                f"passwords and tokens in clear text; restrict it with interface=127.0.0.1"
-            )
+        for text in wire.texts(config):
+            if wire.peers is None and leaves_machine(text) and not text.startswith(("tls:", "ssl:")):
+                yield (
+                    f"{setting} = {text!r} is open to other machines without TLS: {wire.program} would receive "
+                    f"passwords and tokens in clear text; restrict it with interface=127.0.0.1"
+                )
 
 
 def _certificates(config: Config) -> Iterator[str]:

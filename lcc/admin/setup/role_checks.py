@@ -37,13 +37,13 @@ def sockets_not_there(config: Config) -> Iterator[str]:
         role, _, key = setting.partition(".")
         peers = WIRES[setting].peers or frozenset() if not read else frozenset()
         path = unix_socket_path(config.endpoint(getattr(getattr(config, role), key)))
-        theirs = [
-            (port.setting, port.text(config).replace("{role}", role))
+        given = [
+            (port.setting, text.replace("{role}", role))
             for port in ports
             if port.setting == read
             or (port.role in peers and role in (port.peers or ()) and port.setting not in _READERS.values())
+            for text in port.texts(config)
         ]
-        given = [(name, text) for name, text in theirs if text]
         if not path or not given or any(text.startswith("systemd:") for _, text in given):
             continue
         if all(unix_socket_path(text) != path for _, text in given):

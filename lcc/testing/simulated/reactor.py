@@ -172,5 +172,10 @@ class SimulatedReactor:
     def listenTCP(self, port: int, factory: Any, backlog: int = 50, interface: str = "") -> Any:
         return self._network.listen(self._process, port, factory)
 
+    # IReactorUNIX: nobody in a simulation connects to these.
+
+    def listenUNIX(self, address: str, factory: Any, *_: Any, **__: Any) -> Any:
+        return self._network.listen(self._process, 0, factory)
+
     def connectTCP(self, host: str, port: int, factory: Any, timeout: float = 30, bindAddress: Any = None) -> Any:
         return self._network.connect(self._process, host, port, factory, timeout)

@@ -42,7 +42,9 @@ class Api:
         self.services = cu.build(self.config, real_environment(reactor))
         self.services.startService()
         self.port = next(
-            service.bound_port.getHost().port for service in self.services if isinstance(service, PortService)
+            service.bound_port.getHost().port
+            for service in self.services
+            if isinstance(service, PortService) and service.setting == "cu.listen"
         )
 
     def stop(self) -> Deferred[Any]:
