@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -159,15 +160,17 @@ def htdig(source: Source, /, all_types: bool, **options: Any) -> None:
 def mirror_urls(folder: Path) -> None:
     """Translate file names in a mirror to URLs.
 
-    Read lines from standard input, and replace each word that names a page in FOLDER.
+    Read lines from standard input, and replace each word that names a page in FOLDER.  What stands behind it is the
+    page's title, as SWISH++ prints it: with character references, which are decoded.
     """
     begin = f"{folder}/"
     for line in sys.stdin:
-        words = (
-            (url_of(word.removeprefix(begin)) or word) if word.startswith(begin) else word
-            for word in line.rstrip("\n").split(" ")
-        )
-        click.echo(" ".join(words))
+        words, named = [], False
+        for word in line.rstrip("\n").split(" "):
+            url = url_of(word.removeprefix(begin)) if word.startswith(begin) else None
+            words.append(url or (html.unescape(word) if named else word))
+            named = named or url is not None
+        click.echo(clean(" ".join(words)))
 
 
 COMMANDS = (swish_e, swish_plus_plus, htdig, omega, ndjson, mirror_urls)

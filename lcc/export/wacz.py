@@ -19,7 +19,7 @@ from importlib.metadata import version
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from lcc.export.texts import HEAD_BYTES, charset_of, title_of
@@ -200,6 +200,5 @@ def _line(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields).encode() + b"\n"
 
 
-def _temporary(folder: Path) -> BinaryIO:
-    file: Any = tempfile.SpooledTemporaryFile(MEMORY_BYTES, dir=folder)  # noqa: SIM115  # the caller's
-    return file  # type: ignore[no-any-return]
+def _temporary(folder: Path) -> IO[bytes]:
+    return tempfile.SpooledTemporaryFile(MEMORY_BYTES, "w+b", dir=str(folder))

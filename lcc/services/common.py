@@ -58,6 +58,12 @@ def tidy_memory() -> None:
     collect_garbage_rarely()
 
 
+class BadConfiguration(usage.UsageError):
+    """The configuration cannot be used."""
+
+    next_step = "lcc-admin check"
+
+
 class RoleOptions(usage.Options):
     """``--config FILE``.  Once the options are parsed, reads the configuration, raises the limit of open files and
     tunes the garbage collector.
@@ -108,7 +114,7 @@ class RoleOptions(usage.Options):
         try:
             self.config = load_config(None if path is None else Path(path))
         except ConfigError as error:
-            raise usage.UsageError(str(error)) from None
+            raise BadConfiguration(str(error)) from None
         allow_open_files()
         tidy_memory()
         parent: Any = getattr(self, "parent", None)

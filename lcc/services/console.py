@@ -31,7 +31,8 @@ def run(role: str, arguments: list[str]) -> None:
     try:
         options.parseOptions(["--nodaemon", "--pidfile=", role, *arguments])
     except usage.UsageError as error:
-        print(f"{role}: {error}", file=sys.stderr)
+        next_step = getattr(error, "next_step", f"{role} --help")
+        print(f"{role}: {error}\nNext: {next_step}", file=sys.stderr)
         raise SystemExit(2) from None
     try:
         twistd.runApp(options)

@@ -74,9 +74,15 @@ def test_a_bad_configuration_is_told_in_lines(role: str, tmp_path: Path) -> None
         output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 2
     assert output.startswith(f"{role}: ")
-    assert len(output.splitlines()) == 2
-    assert "surprise" in output
-    assert "uns.listen" in output
+    surprise, listen, then = output.splitlines()
+    assert "surprise" in surprise and "uns.listen" in listen and then == "Next: lcc-admin check"
+
+
+@pytest.mark.parametrize("role", ["lcc", "lcc-uns"])
+def test_what_is_no_option(role: str, tmp_path: Path) -> None:
+    done = subprocess.run([BIN / role, "--foo"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [f"{role}: option --foo not recognized", f"Next: {role} --help"]
 
 
 def test_what_cannot_start_says_why(tmp_path: Path) -> None:

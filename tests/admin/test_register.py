@@ -70,9 +70,11 @@ def the_whole_way(shell: Shell, lcc: Lcc, web: WebSite) -> None:
     number = str(given["number"])
     missing = shell.run("check", number, expect=1)
     assert "404" in missing.stderr and given["urls"][0] in missing.stderr
+    assert missing.stderr.endswith(f", then: lcc-admin register check {number}\n")
     unproven = shell.run("approve", number, expect=1)
     assert (
-        "has not been found yet" in unproven.stderr and "Next: put the file there, then lcc-admin" in unproven.stderr
+        "has not been found yet" in unproven.stderr
+        and f"Next: put the file there, then: lcc-admin register check {number}\n" in unproven.stderr
     )
     assert "Next: lcc-admin register list" in shell.run("check", "999", expect=1).stderr
     web.files[f"/{given['file']}"] = given["secret"].encode()

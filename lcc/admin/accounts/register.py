@@ -111,7 +111,7 @@ def ask_command(
 @pass_admin
 def check_registration_command(admin: Admin, number: int, as_json: bool) -> None:
     """Step two: fetch the secret from the site."""
-    _tell(_registering(admin, lambda registrar: registrar.check_number(number)), as_json)
+    _tell(_registering(admin, lambda registrar: registrar.check_number(number), number), as_json)
 
 
 @register_group.command("approve")
@@ -127,7 +127,7 @@ def approve_command(admin: Admin, number: int, as_json: bool) -> None:
             registrar.send(done_mail(done, done.contact))
         return done
 
-    _tell(_registering(admin, approve), as_json)
+    _tell(_registering(admin, approve, number), as_json)
 
 
 @register_group.command("list")
@@ -159,14 +159,14 @@ _NEXT = {
     "faults": "correct these values, and ask again",
     "not-provable": "lcc-admin provider set PID --new-password gives a password without a proof",
     "unknown": "lcc-admin register list and lcc-admin provider list show what there is",
-    "not-proven": "put the file there, then lcc-admin register check with its number",
-    "changed": "lcc-admin register remove it, and ask again",
-    "gone": "lcc-admin register remove it",
+    "not-proven": "put the file there, then: lcc-admin register check {number}",
+    "changed": "lcc-admin register remove {number}, and ask again",
+    "gone": "lcc-admin register remove {number}",
     "full": "raise the limit in [rs], or remove registrations that nobody needs (lcc-admin register list)",
     "busy": "try again later",
     "throttled": "try again later",
 }
-"""What the operator can do about each kind of :class:`RegistrationRefused`."""
+"""What the operator can do about each kind of :class:`RegistrationRefused`, of registration ``{number}``."""
 
 
 def _all_of(refused: RegistrationRefused) -> str:
@@ -204,8 +204,10 @@ def _store(
     )
 
 
-def _registering(admin: Admin, do: Callable[[Registrar], Awaitable[Any]]) -> Any:
+def _registering(admin: Admin, do: Callable[[Registrar], Awaitable[Any]], number: int = 0) -> Any:
     """What ``do(registrar)`` gives.
+
+    :param number: of the registration that it is about; 0: there is none yet.
 
     :raises Failed: it cannot be.
     """
@@ -230,9 +232,14 @@ def _registering(admin: Admin, do: Callable[[Registrar], Awaitable[Any]]) -> Any
             results.append(await do(assembly.registrar))
         except NotProven as error:
             what = f"{error.url}: {error.detail.code} {error.detail.text}"
-            results.append(Failed(f"secret not found: {what}", "put the file there exactly as shown, and try again"))
+            results.append(
+                Failed(
+                    f"secret not found: {what}",
+                    f"put the file there exactly as shown, then: lcc-admin register check {number}",
+                )
+            )
         except RegistrationRefused as refused:
-            results.append(Failed(_all_of(refused), _NEXT[refused.kind]))
+            results.append(Failed(_all_of(refused), _NEXT[refused.kind].format(number=number or "NUMBER")))
         except (StoreUnavailable, SchemaError, sqlite3.Error, pymysql.MySQLError) as error:
             results.append(DatabaseFailed(f"cannot reach the database: {error}", SEE_DATABASE))
         await assembly.close()
