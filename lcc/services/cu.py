@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 from twisted.application.service import MultiService, Service
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 
 from lcc.client.content import ContentClient
 from lcc.config import CU_SOCKET, Config, unix_socket_path
@@ -79,19 +79,19 @@ def build(config: Config, environment: Environment) -> RoleService:
         )
         tasks = Questions(tables, QUESTIONS_PER_CONNECTION * settings.connections_max)
     watcher = ChangeWatcher(questions, reactor)
-    cache = OneLcc(questions, watcher, tasks)
-    hub, hub_services = _hub(config, environment, cache) if settings.hub else (None, ())
 
     def order(origins: Sequence[str]) -> Deferred[None]:
         return (tables or database).write(order_robots, origins, int(environment.now()))
 
+    cache = OneLcc(questions, watcher, tasks, order)
+    hub, hub_services = _hub(config, environment, cache) if settings.hub else (None, ())
     return build_with(
         "cu",
         config,
         environment,
         cache,
         settings.content.replace("{home}", str(config.home)),
-        CuParts(questions, watcher, database, tasks, order, hub),
+        CuParts(questions, watcher, database, hub),
         (
             DatabaseService(database),
             *([DatabaseService(tables, "tasks")] if tables is not None else []),
@@ -108,15 +108,11 @@ class CuParts:
     :ivar questions: to the database.
     :ivar watcher: of those who wait for the next change.
     :ivar database: of content users.
-    :ivar tasks: the tables of tasks; None: they cannot be read here.
-    :ivar order_robots: orders that robots.txt of these sites are polled.
     """
 
     questions: Questions
     watcher: Waiting
     database: Database
-    tasks: Questions | None = None
-    order_robots: Callable[[Sequence[str]], Deferred[None]] = lambda _: succeed(None)
     hub: Hub | None = None
 
 
@@ -176,8 +172,6 @@ def build_with(
             without,
             reactor,
             environment.now,
-            parts.tasks,
-            parts.order_robots,
             parts.hub,
         )
         PortService(reactor, text, site, name).setServiceParent(services)

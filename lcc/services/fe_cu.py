@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from twisted.application.service import MultiService
+from twisted.internet.defer import Deferred, succeed
 
 from lcc.config import Config
+from lcc.model.frontend import SubLcc
 from lcc.roles.cu.front.cache import FrontCache
+from lcc.roles.cu.front.robots import FrontRobots
 from lcc.roles.cu.front.subs import Subs
 from lcc.roles.cu.questions import Questions
 from lcc.roles.sub_databases import SubDatabases
@@ -17,6 +22,7 @@ from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.migrations import TASKS
 from lcc.storage.database.place import front_end_place, place_beside
 from lcc.storage.hub.subscribers import HubStore
+from lcc.storage.tasks.orders import order_robots
 
 
 class Options(RoleOptions):
@@ -45,7 +51,12 @@ def build(config: Config, environment: Environment) -> RoleService:
     )
     front = Questions(database, questions_max)
     subs = Subs(front, databases, reactor, questions_max)
-    cache = FrontCache(front, subs)
+
+    def order(sub: SubLcc, origins: Sequence[str]) -> Deferred[None]:
+        tables = databases.tasks_of(sub)
+        return succeed(None) if tables is None else tables.write(order_robots, origins, int(environment.now()))
+
+    cache = FrontCache(front, subs, FrontRobots(subs, order, reactor))
     hub, hub_service = (
         build_hub(config, environment, cache, HubStore(database, several=True)) if config.cu.hub else (None, None)
     )

@@ -26,7 +26,7 @@ from lcc.roles.cu.query import Query, parse_query
 from lcc.roles.cu.tokens import StartAgain, Token, TokenError
 from lcc.roles.cu.waiting import answer_when_changed
 from lcc.roles.cu.watcher import PERIOD_SECONDS, ChangeWatcher
-from lcc.roles.cu.web.site import OF_ONE_LCC, build_site
+from lcc.roles.cu.web.site import build_site
 from lcc.storage.database.timeline import current_timeline
 from lcc.storage.fe.placements import put_making
 from tests.frontend.kit import NOW
@@ -345,18 +345,13 @@ def test_an_atom_feed_over_all_of_them(worlds: Worlds) -> None:
         result_of(Deferred.fromCoroutine(changed_lately(worlds.several, Query())))
 
 
-def _paths(cache: Any, tasks: Any, hub: Any) -> tuple[set[str], set[str]]:
+def _paths(cache: Any) -> tuple[set[str], set[str]]:
     """The resources of the HTTP interface, and the paths that its document describes."""
     nobody: Any = None
-    site: Any = build_site(cache, nobody, nobody, CuConfig(), "content", Clock(), None, tasks, nobody, hub)
+    site: Any = build_site(cache, nobody, nobody, CuConfig(), "content", Clock(), None, nobody)
     children = site.wrappedFactory.resource.children
     return {name.decode() for name in children}, set(json.loads(children[b"openapi.json"]._body)["paths"])
 
 
-def test_a_front_end_has_the_resources_of_an_lcc_but_these(worlds: Worlds) -> None:
-    """Whoever adds one to an LCC says here whether a front end has it."""
-    of_lcc, told_by_lcc = _paths(worlds.one, object(), object())
-    of_front, told_by_front = _paths(worlds.several, None, object())
-    assert of_front <= of_lcc and told_by_front <= told_by_lcc
-    assert of_lcc - of_front == {"robots"}
-    assert told_by_lcc - told_by_front == set(OF_ONE_LCC)
+def test_a_front_end_has_the_resources_of_an_lcc(worlds: Worlds) -> None:
+    assert _paths(worlds.one) == _paths(worlds.several)

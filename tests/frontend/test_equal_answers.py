@@ -54,8 +54,7 @@ class Asked:
         workshop = Workshop(clock, where, 4, lambda: 1_780_000_000.0, 4, package_threads, content_ports)
         workshop.start()
         settings = CuConfig(url="http://cache.example/")
-        order: Any = None
-        site = build_site(cache, client, workshop, settings, "content", clock, None, None, order)
+        site = build_site(cache, client, workshop, settings, "content", clock, None)
         self.resources = {name.decode() for name in site.wrappedFactory.resource.children}  # type: ignore[attr-defined]
         port = reactor.listenTCP(0, site, interface="127.0.0.1")  # type: ignore[attr-defined]
         self._closing += [port.stopListening, workshop.stop, client.close]
@@ -151,6 +150,8 @@ async def test_the_same_questions_to_one_lcc_and_to_a_front_end_over_three(asked
     keys = asked.keys
     name = quote("http://p105.example/2")
     states = b"".join(json.dumps({"key": key}).encode() + b"\n" for key in (*keys, UNKNOWN))
+    names = (*(f"p{pid}.example" for pid in PIDS), "nobody.example")
+    sites = b"".join(json.dumps({"origin": f"http://{name}/"}).encode() + b"\n" for name in names)
     # Of each resource: path, body, what of the answers is compared.
     questions: dict[str, list[tuple[str, bytes | None, Callable[[Reply], Any]]]] = {
         "urls": [
@@ -167,6 +168,7 @@ async def test_the_same_questions_to_one_lcc_and_to_a_front_end_over_three(asked
         ],
         "items": [("/items", None, lines), ("/items?feed=2", None, lines), ("/items?other=1", None, lines)],
         "states": [("/states", states, lines), ("/states", b"x", lines)],
+        "robots": [("/robots", sites, lines), ("/robots", b"x", lines)],
         "atom": [("/atom", None, words), ("/atom?provider=1", None, words)],
         "package": [("/package?kind=tar", None, members), ("/package?kind=zip", None, lines)],
         ".well-known": [("/.well-known/resourcesync", None, words)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,10 +12,11 @@ from twisted.internet.task import Clock
 
 from lcc.domain.items import ItemRules
 from lcc.errors import StoreUnavailable
-from lcc.model.frontend import SubState
+from lcc.model.frontend import SubLcc, SubState
 from lcc.model.items import as_json
 from lcc.roles.cu.cache import OneLcc
 from lcc.roles.cu.front.cache import FrontCache
+from lcc.roles.cu.front.robots import FrontRobots
 from lcc.roles.cu.front.subs import Subs
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.sub_databases import SubDatabases
@@ -23,6 +25,7 @@ from lcc.storage.database.place import Place, place_beside
 from lcc.storage.fe.placements import made, put_making
 from lcc.storage.fe.sublccs import add_sublcc, change_sublcc
 from lcc.storage.tasks.items import ItemStore
+from lcc.storage.tasks.orders import order_robots
 from tests.frontend.kit import NOW, sublcc
 from tests.support.cache import Cache
 from tests.support.databases import SETTINGS, DirectDatabase
@@ -74,11 +77,14 @@ class Worlds:
             self.clock,
             100,
         )  # type: ignore[arg-type, return-value]
-        self.several = FrontCache(self.front, self.subs)
+        self.several = FrontCache(self.front, self.subs, FrontRobots(self.subs, self._order_robots, self.clock))
         self._alone = url("alone")
         alone = self.databases[self._alone] = _Database(self._alone, home)
         self.alone = Cache(alone)
         self.one = OneLcc(alone, ChangeWatcher(alone, self.clock), self._tasks_of(self._alone))
+
+    def _order_robots(self, sub: SubLcc, sites: Sequence[str]) -> Deferred[None]:
+        return self._tasks_of(sub.database).write(order_robots, sites, NOW)
 
     def add_sub(self, number: int) -> None:
         text = self._url(f"sub{number}")

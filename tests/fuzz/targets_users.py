@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.internet.testing import MemoryReactorClock
 
 from lcc.client.content import ContentClient
@@ -230,15 +230,13 @@ class HttpQuestions(_Http):
         tasks = Questions(InlineDatabase(home, Random(1), "sqlite:tasks.sqlite", TASKS), 10_000)
         workshop = Workshop(reactor, Where(home / "content", 1, f"unix:{home}/nobody.sock", home), 0, reactor.seconds)
         self.factory = build_site(
-            OneLcc(questions, self.world.watcher),
+            OneLcc(questions, self.world.watcher, tasks),
             self.content,
             workshop,
             CuConfig(),
             "content",
             reactor,
             None,
-            tasks,
-            lambda origins: succeed(None),
         )
 
     def settle(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, succeed
@@ -14,8 +15,10 @@ from lcc.roles.cu.formats import Format
 from lcc.roles.cu.items import ItemPage, ItemQuery, begin_items, items_page
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import begin, lately
+from lcc.roles.cu.site_robots import AskedSite, robots_lines
 from lcc.roles.cu.tokens import parse_token
 from lcc.roles.cu.watcher import ChangeWatcher
+from lcc.storage.providers.watched import roots_of_sites
 from lcc.storage.views.selected import url
 
 
@@ -70,6 +73,14 @@ class Cache(Protocol):
         :raises StoreUnavailable: (as the Deferred's failure) nobody can say.
         """
 
+    def robots(self, asked: Sequence[AskedSite], pids: Collection[int] | None) -> Deferred[list[bytes]]:
+        """What robots.txt of these sites say: a line of the answer for each (:mod:`lcc.roles.cu.site_robots`).  What
+        nobody polls yet of a site that has a provider is ordered.
+
+        :param pids: only sites of these providers; None: of any.
+        :raises StoreUnavailable: (as the Deferred's failure) nobody can say.
+        """
+
     def home(self, pid: int) -> Deferred[Reads]:
         """The database where a provider's rows are.
 
@@ -90,12 +101,20 @@ class OneLcc:
     """The cache of one LCC.
 
     :param tasks: the tables of tasks; None: they are in the same database.
+    :param order_robots: orders that robots.txt of these sites are polled.
     """
 
-    def __init__(self, database: Reads, watcher: ChangeWatcher, tasks: Reads | None = None) -> None:
+    def __init__(
+        self,
+        database: Reads,
+        watcher: ChangeWatcher,
+        tasks: Reads | None = None,
+        order_robots: Callable[[Sequence[str]], Deferred[None]] = lambda _: succeed(None),
+    ) -> None:
         self.users = database
         self._watcher = watcher
         self._tasks = tasks or database
+        self._order_robots = order_robots
 
     def begin(self, query: Query, form: Format) -> Deferred[Piece]:
         return self.users.interact(begin_piece, query, form)
@@ -117,6 +136,19 @@ class OneLcc:
 
     def tasks(self, pid: int) -> Deferred[Reads | None]:
         return succeed(self._tasks)
+
+    def robots(self, asked: Sequence[AskedSite], pids: Collection[int] | None) -> Deferred[list[bytes]]:
+        return Deferred.fromCoroutine(self._robots(asked, pids))
+
+    async def _robots(self, asked: Sequence[AskedSite], pids: Collection[int] | None) -> list[bytes]:
+        sites = {each.site for each in asked}
+        roots = await self.users.interact(roots_of_sites, sorted(sites), pids)
+        visible = sites if pids is None else roots.keys()
+        lines, unknown = await self._tasks.interact(robots_lines, asked, visible, roots)
+        wanted = sorted(unknown.intersection(roots))
+        if wanted:
+            await self._order_robots(wanted)
+        return lines
 
     def home(self, pid: int) -> Deferred[Reads]:
         return succeed(self.users)

@@ -6,13 +6,16 @@ What is not known of a provider's site yet, the scheduler is asked to poll.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from lcc.domain.urls import URL_CHARS, normalise, site_of
 from lcc.errors import UrlError
 from lcc.model.states import SiteRobots
+from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.query import QueryError
+from lcc.storage.database.transactions import Txn
+from lcc.storage.tasks.robots import read_robots
 
 QUESTION = {"origin": "scheme://host[:port]/"}
 ANSWER = {
@@ -25,12 +28,27 @@ ANSWER = {
 }
 
 
-def parse_origins(questions: Sequence[Any]) -> list[str]:
-    """The sites that are asked for, normal.
+Roots = Mapping[str, Sequence[tuple[str, int]]]
+"""By site: roots and their providers, in the order in which they count."""
+
+
+class AskedSite(NamedTuple):
+    """A line of the question.
+
+    :ivar written: the site, as it was written.
+    :ivar site: ``scheme://host[:port]/``, normal.
+    """
+
+    written: str
+    site: str
+
+
+def parse_sites(questions: Sequence[Any]) -> list[AskedSite]:
+    """The sites that are asked for.
 
     :raises QueryError: one is none.
     """
-    origins = []
+    sites = []
     for number, question in enumerate(questions, 1):
         origin = question.get("origin")
         try:
@@ -39,22 +57,31 @@ def parse_origins(questions: Sequence[Any]) -> list[str]:
             site = site_of(normalise(origin))
         except UrlError as error:
             raise QueryError([f"line {number}: {error}"]) from None
-        origins.append(site)
-    return origins
+        sites.append(AskedSite(origin, site))
+    return sites
 
 
-def robots_answer(asked: str, known: SiteRobots | None, roots: Sequence[tuple[str, int]]) -> dict[str, Any]:
-    """A line of the answer, as ``ANSWER`` has it.
+def robots_lines(
+    txn: Txn, asked: Sequence[AskedSite], visible: Collection[str], roots: Roots
+) -> tuple[list[bytes], set[str]]:
+    """A line of the answer for each of these, and the visible sites that nobody polls.
 
-    :param asked: the site, as it was written.
-    :param roots: root and provider.
+    :param visible: the sites that are told of.
     """
-    found = known or SiteRobots(asked)
-    return {
-        "origin": asked,
+    known = read_robots(txn, sorted(visible))
+    lines = [robots_line(each, known.get(each.site), roots) for each in asked]
+    return lines, set(visible) - known.keys()
+
+
+def robots_line(asked: AskedSite, known: SiteRobots | None, roots: Roots) -> bytes:
+    """A line of the answer, as ``ANSWER`` has it."""
+    found = known or SiteRobots(asked.site)
+    answer = {
+        "origin": asked.written,
         "allow": found.allow or None,
         "rules": found.rules or None,
         "checked_time": found.checked_time or None,
         "delay_seconds": found.delay_seconds,
-        "providers": [{"root": root, "provider": pid} for root, pid in roots],
+        "providers": [{"root": root, "provider": pid} for root, pid in roots.get(asked.site, ())],
     }
+    return JsonLines().rows([answer])

@@ -176,6 +176,13 @@ def roots_of_sites(
     :param sites: ``scheme://host[:port]/``, normal.
     :param pids: only of these providers; None: of any.
     """
+    return {site: ranked_roots(owners) for site, owners in owners_of_sites(txn, sites, pids).items()}
+
+
+def owners_of_sites(
+    txn: Txn, sites: Collection[str], pids: Collection[int] | None
+) -> dict[str, set[tuple[str, bool, int]]]:
+    """As :func:`roots_of_sites`, in no order: root, whether it is watched, provider; to be joined with others."""
     within = "" if pids is None else f" AND r.pid IN ({','.join(map(str, sorted(pids))) or 'NULL'})"
     there_are = f"r.root >= ? AND r.root < ? AND p.removed = 0{within}"
     sql = f"{_SELECT_OWNERS} WHERE {there_are} ORDER BY r.root LIMIT {ROOTS_MAX}"
@@ -185,12 +192,16 @@ def roots_of_sites(
     there: defaultdict[str, list[_Owner]] = defaultdict(list)
     for owner in map(_owner, txn.query_each(sql, [_of_host(site) for site in hosts])):
         there[f"{_host(owner[0])}/"].append(owner)
-    found: dict[str, tuple[tuple[str, int], ...]] = {}
-    for site, spellings in spelled.items():
-        owners = sorted({owner for spelling in spellings for owner in there[spelling]}, key=_rank)
-        if owners:
-            found[site] = tuple((root, pid) for root, _, pid in owners)
-    return found
+    found = {site: {owner for spelling in each for owner in there[spelling]} for site, each in spelled.items()}
+    return {site: owners for site, owners in found.items() if owners}
+
+
+def ranked_roots(owners: Iterable[tuple[str, bool, int]]) -> tuple[tuple[str, int], ...]:
+    """Root and provider of these, in the order in which they count.
+
+    :param owners: as :func:`owners_of_sites` has them.
+    """
+    return tuple((root, pid) for root, _, pid in sorted(owners, key=_rank))
 
 
 def watched_provider(root: str, settings: WatchedConfig) -> Provider:

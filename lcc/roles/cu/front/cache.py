@@ -13,7 +13,7 @@ still there, and the end mark names it.  All of them away: the answer fails.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import attrs
@@ -27,11 +27,13 @@ from lcc.roles.cu.answers import Piece, Reads
 from lcc.roles.cu.formats import Format
 from lcc.roles.cu.front.asking import all_of, choose_home, outcomes
 from lcc.roles.cu.front.items import FrontItems
+from lcc.roles.cu.front.robots import FrontRobots
 from lcc.roles.cu.front.subs import Sub, Subs, parse_since
 from lcc.roles.cu.front.tokens import FrontToken, check_removed, parse_front_token
 from lcc.roles.cu.items import ItemPage, ItemQuery
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import Page, Place, begin, lately, read_page
+from lcc.roles.cu.site_robots import AskedSite
 from lcc.roles.cu.tokens import BEGINNING, NOW, Token
 from lcc.storage.database.timeline import known_upto
 from lcc.storage.database.transactions import Txn
@@ -88,10 +90,11 @@ class FrontCache:
     :param front: the front end's database, where content users are.
     """
 
-    def __init__(self, front: Reads, subs: Subs) -> None:
+    def __init__(self, front: Reads, subs: Subs, robots: FrontRobots) -> None:
         self.users = front
         self._subs = subs
         self._items = FrontItems(subs)
+        self._robots = robots
 
     def begin(self, query: Query, form: Format) -> Deferred[Piece]:
         if query.since is None:
@@ -129,6 +132,9 @@ class FrontCache:
             return None if sub is None else self._subs.tasks(sub)
 
         return Deferred.fromCoroutine(find())
+
+    def robots(self, asked: Sequence[AskedSite], pids: Collection[int] | None) -> Deferred[list[bytes]]:
+        return Deferred.fromCoroutine(self._robots.lines(asked, pids))
 
     def home(self, pid: int) -> Deferred[Reads]:
         async def find() -> Reads:

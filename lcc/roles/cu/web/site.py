@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-from twisted.internet.defer import Deferred
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
 from lcc.client.content import ContentOpener
 from lcc.config import CuConfig
 from lcc.roles.authenticator import Authenticator
-from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.packages.production import Workshop
@@ -30,9 +28,6 @@ from lcc.roles.cu.web.robots import Robots
 from lcc.roles.cu.web.states import States
 from lcc.transport.http_replies import JsonDocument, reply_json
 from lcc.transport.limited import LimitedFactory
-
-OF_ONE_LCC = ("/robots",)
-"""A front end has none of these."""
 
 
 class _Nothing(Resource):
@@ -58,8 +53,6 @@ def build_site(
     without: str,
     reactor: Any,
     now: Callable[[], float] | None,
-    tasks: Reads | None,
-    order_robots: Callable[[Sequence[str]], Deferred[None]],
     hub: Hub | None = None,
 ) -> LimitedFactory:
     """The site with all that it has.
@@ -68,8 +61,6 @@ def build_site(
     :param workshop: makes packages.
     :param without: what those who have no token may see (:data:`lcc.roles.access.WITHOUT_TOKEN`).
     :param now: seconds since 1970, for the dates of answers; None: as the machine has them.
-    :param tasks: the tables of tasks; None: a front end's cache, which has several of them.
-    :param order_robots: orders that robots.txt of these sites are polled.
     :param hub: None: there is none.
     """
     root = _Root()
@@ -86,8 +77,7 @@ def build_site(
     root.putChild(b"states", States(cache, authenticator, reactor, stall))
     root.putChild(b"atom", Atom(cache, authenticator, settings.url, hub, now or (lambda: 0.0)))
     root.putChild(b"items", Items(cache, authenticator, reactor, stall))
-    if tasks is not None:
-        root.putChild(b"robots", Robots(cache, tasks, authenticator, reactor, stall, order_robots))
+    root.putChild(b"robots", Robots(cache, authenticator, reactor, stall))
     if hub is not None:
         root.putChild(b"hub", HubRequests(cache, authenticator, hub))
     packages = Packages(
@@ -102,9 +92,5 @@ def build_site(
     )
     root.putChild(b"package", packages)
     site = UserSite(root, timeout=settings.idle_timeout, reactor=reactor, now=now)
-    described = document(version("lcc"))
-    if tasks is None:
-        for path in OF_ONE_LCC:
-            described["paths"].pop(path, None)
-    root.putChild(b"openapi.json", JsonDocument(described))
+    root.putChild(b"openapi.json", JsonDocument(document(version("lcc"))))
     return LimitedFactory(site, settings.connections_max, "content users over HTTP", settings.connections_per_address)
