@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterator
 from typing import Any
 
+import pymysql
 import pytest
 from twisted.logger import LogEvent, formatEvent
 
@@ -15,10 +16,11 @@ from lcc.roles.cu.front.cache import FrontCache
 from lcc.roles.cu.front.robots import FrontRobots
 from lcc.roles.cu.front.subs import AWAY_SECONDS
 from lcc.roles.cu.site_robots import AskedSite
+from lcc.storage.database.migrations import MAIN
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.tasks.orders import order_robots
 from tests.frontend.worlds import Worlds
-from tests.support.databases import Backend, result_of
+from tests.support.databases import Backend, DirectDatabase, result_of
 from tests.support.tasks import NOW, Tasks, robots_known_as
 
 HERE, THERE, NOBODY = "http://here.example/", "https://there.example:8443/", "http://nobody.example/"
@@ -115,3 +117,24 @@ def test_an_account_that_may_only_read(worlds: Worlds, logged: list[LogEvent]) -
     assert [formatEvent(event) for event in logged if "Cannot order" in formatEvent(event)] == [
         f"Cannot order that sub-LCC a polls robots.txt of {HERE}: INSERT command denied"
     ]
+
+
+@pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
+def test_what_such_an_account_may_do(backend: Backend, request: pytest.FixtureRequest) -> None:
+    """What doc/front-end.md says that it needs."""
+    server = request.getfixturevalue("mariadb")
+    url = server.new_database()
+    name = url.partition("?")[0].rpartition("/")[2]
+    Tasks(DirectDatabase(url, backend.home, MAIN))
+    server.execute("CREATE USER reader@localhost")
+    try:
+        server.execute(f"GRANT SELECT ON {name}.* TO reader@localhost")
+        account = DirectDatabase(url.replace("//root", "//reader"), backend.home, MAIN)
+        with pytest.raises(pymysql.err.OperationalError, match="command denied"):
+            account.now(order_robots, [HERE], NOW)
+        for right in ("INSERT ON {}.taskorders", "INSERT, UPDATE ON {}.meta"):
+            server.execute(f"GRANT {right.format(name)} TO reader@localhost")
+        account.now(order_robots, [HERE], NOW)
+        account.blocking.close()
+    finally:
+        server.execute("DROP USER reader@localhost")

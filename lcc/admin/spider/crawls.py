@@ -13,6 +13,7 @@ import attrs
 import click
 
 from lcc.admin.context import SEE_PROVIDERS, Admin, existing, pass_admin
+from lcc.admin.frontend.places import database_of
 from lcc.admin.output import Column, Listing, json_option, say_facts
 from lcc.admin.spider.private_hosts import allow_private_hosts, refused_hosts
 from lcc.admin.spider.values import (
@@ -213,7 +214,7 @@ def add_command(
 def _roots(admin: Admin, pid: int | None) -> tuple[str, ...]:
     if pid is None:
         return ()
-    with admin.database() as database:
+    with database_of(admin, pid) as database:
         provider = existing(database.interact(get_provider, pid), pid)
     if provider.removed or provider.watched:
         kind = "removed" if provider.removed else "a watched site"

@@ -43,9 +43,11 @@ class CrawlingSystem(System):
     :ivar files: a folder that robots may read.
     """
 
-    def __init__(self, folder: Path, database_url: str | None, spiders: int, spider_settings: str) -> None:
+    def __init__(
+        self, folder: Path, database_url: str | None, spiders: int, spider_settings: str, tables: str = SETTINGS
+    ) -> None:
         self.files = folder / "files"
-        extra = f'file_folders = ["{self.files}"]\n{SETTINGS}[spider]\n{spider_settings}'
+        extra = f'file_folders = ["{self.files}"]\n{tables}[spider]\n{spider_settings}'
         super().__init__(folder, None, database_url, extra=extra)
         self.spiders = ["spider", *(f"spider{number}" for number in range(2, spiders + 1))]
         text = self.config.read_text()
@@ -86,12 +88,16 @@ class Crawling:
         self.server, self.sites = server, sites
         sites.write(server.root)
         (folder / "lcc").mkdir()
-        self.system = CrawlingSystem(folder / "lcc", database_url, spiders, spider_settings)
+        self.system = self.build_system(folder / "lcc", database_url, spiders, spider_settings)
         config = load_config(self.system.config)
         place = place_of(config, SPIDER)
         self._frontier = BlockingDatabase(
             place.url, place.home, config.database, random=random.Random(1), series=place.series
         )
+
+    def build_system(self, folder: Path, database_url: str | None, spiders: int, settings: str) -> CrawlingSystem:
+        """What has the spiders."""
+        return CrawlingSystem(folder, database_url, spiders, settings)
 
     def add(self) -> None:
         """Order the crawl."""

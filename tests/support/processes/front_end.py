@@ -42,13 +42,23 @@ class FrontEnd(System):
         url = f"sqlite:{lcc.folder}/home/lcc.db"
         self.admin("fe", "add", name, "--uns", f"tcp:127.0.0.1:{lcc.port}", "--database", url)
 
+    def add_whole(self, name: str, lcc: System) -> None:
+        """The same, with its ports of notifiers and of content."""
+        self.add(name, lcc)
+        home = f"unix:{lcc.folder}/home"
+        self.admin(
+            "fe", "set", name, "--notifiers", f"{home}/notify-{{role}}.sock", "--content", f"{home}/content.sock"
+        )
 
-def sub_lcc(folder: Path, name: str, origin: OriginServer | None, front_url: str, machine: int) -> System:
+
+def sub_lcc(
+    folder: Path, name: str, origin: OriginServer | None, front_url: str, machine: int, tables: str = ""
+) -> System:
     """An LCC on SQLite that is to become a sub-LCC."""
     home = folder / name
     home.mkdir()
     extra = f'[fe]\ndatabase = "{front_url}"\nname = "{name}"\nreport_interval = 1.0\n'
-    extra += f"[botm]\nmachine = {machine}\n"
+    extra += f"[botm]\nmachine = {machine}\n{tables}"
     return System(home, origin, None, extra, {"uns": 'proxies = ["127.0.0.1"]\n'})
 
 
