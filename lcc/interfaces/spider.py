@@ -221,8 +221,8 @@ class IFrontier(Interface):
         """Where each store of this spider stands, and how far what else it reads was read, by name; as the last batch
         said."""
 
-    def backlog(store: str, after: bytes, limit: int) -> Deferred[list[bytes]]:
-        """Keys of pages of the cache that a store of this spider lacks, in their order.
+    def backlog(store: str, after: bytes, limit: int) -> Deferred[dict[bytes, int]]:
+        """Pages that a store of this spider lacks, key in the cache -> number of the change, in order of the keys.
 
         :param after: the last key that is known; empty: from the first."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum, IntEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -180,13 +181,14 @@ class StoreWork(NamedTuple):
 
     :ivar place: where it stands, as it said; None: it cannot write, and stands where it did.
     :ivar fault: why it cannot write; empty: it can.
-    :ivar lacks: keys of pages, of the cache, that it could not take; they are its backlog, which it gets later.
+    :ivar lacks: versions of pages that it could not take, key in the cache -> number of the change; they are its
+        backlog, which it gets later.
     :ivar has: keys of pages that are in its backlog no longer.
     """
 
     place: str | None
     fault: str = ""
-    lacks: Collection[bytes] = ()
+    lacks: Mapping[bytes, int] = MappingProxyType({})
     has: Collection[bytes] = ()
 
 

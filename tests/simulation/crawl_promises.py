@@ -15,6 +15,7 @@ from lcc.domain.urls import site_of
 from lcc.model.crawls import UrlState, bucket_of
 from lcc.roles.cu.tokens import parse_token
 from lcc.storage.database.migrations import SPIDER
+from lcc.storage.database.rows import CACHED
 from lcc.testing.simulated.process import Machine
 
 from .crawl import CrawlWorld
@@ -29,6 +30,9 @@ CREATE TRIGGER simulated_token AFTER UPDATE OF token ON spclaim WHEN NEW.token <
 END;
 CREATE TRIGGER simulated_url AFTER INSERT ON spurl BEGIN
     INSERT INTO simulated_history (what, urlkey) VALUES ('url', NEW.urlkey);
+END;
+CREATE TRIGGER simulated_backlog AFTER DELETE ON spbacklog BEGIN
+    INSERT INTO simulated_history (what, before, urlkey) VALUES ('backlog', OLD.change_number, OLD.pagekey);
 END;
 """
 _URLS = (
@@ -81,6 +85,8 @@ class CrawlPromises:
         """URL -> when the frontier got it."""
         self._changed: dict[int, tuple[int, str]] = {}
         """Change -> when it was committed, and of which URL."""
+        self._given_up: set[tuple[str, int]] = set()
+        """URL and change that a link log lacked, as its disk was full, and that was gone before it could be had."""
         self.unreadable: set[tuple[int, int]] = set()
         """Machine and file, of content that could not be read once."""
         world.database.connection(SPIDER).executescript(_AUDIT)
@@ -114,7 +120,7 @@ class CrawlPromises:
         for text in self._web.met:
             self._broken("P16", text)
         self._web.met.clear()
-        sql = f"SELECT seq, what, bucket, before, after FROM simulated_history WHERE seq > {self._seq} ORDER BY seq"
+        sql = f"SELECT * FROM simulated_history WHERE seq > {self._seq} ORDER BY seq"
         history = self._world.rows(sql)
         if not history:
             return
@@ -122,9 +128,19 @@ class CrawlPromises:
         rows = self._rows()
         for url in rows.keys() - self._known.keys():
             self._known[url] = self._moment
-        for _, what, bucket, before, after in history:
+        for _, what, bucket, before, after, key in history:
             if what == "token":
                 self._check_token(bucket, before, after, rows)
+            elif what == "backlog":
+                self._note_given_up(bytes(key), int(before))
+
+    def _note_given_up(self, key: bytes, change: int) -> None:
+        """A page is out of the backlog of the link log: it was given, or the cache has that version no longer."""
+        for curl, number, state in self._main(
+            f"SELECT curl, change_number, state FROM lccurl WHERE urlkey = x'{key.hex()}'"
+        ):
+            if (number, state) != (change, CACHED):
+                self._given_up.add((curl, change))
 
     def _rows(self) -> dict[str, Row]:
         return {
@@ -277,6 +293,7 @@ class CrawlPromises:
             if (
                 row.change > 0
                 and links_now
+                and (url, row.change) not in self._given_up
                 and not any(links_now == links or (self._times_back and links_now <= links) for links in logs)
             ):
                 self._broken("P17", f"the links of change {row.change} of {url} are in no link log")

@@ -110,7 +110,7 @@ async def test_a_full_disk_of_one_store_holds_up_no_other(tmp_path: Path, logged
     disk.full.add("text")
     for number in (2, 3):
         done = await keeping.keep([read(number)])
-        assert done["text"] == StoreWork(None, "No space left on device", [key(number)])
+        assert done["text"] == StoreWork(None, "No space left on device", {key(number): number})
         frontier.commit(done)
     (error,) = logged_errors.flush("The store text")
     assert f"cannot write in {tmp_path}/text: No space left on device" in error
@@ -121,7 +121,7 @@ async def test_a_full_disk_of_one_store_holds_up_no_other(tmp_path: Path, logged
     clock.advance(2)
     assert keeping.behind == ["links", "text"]
     done = await keeping.keep([read(5)])
-    assert (done["text"].fault, done["text"].has) == ("", [key(5)])
+    assert (done["text"].fault, [*done["text"].has]) == ("", [key(5)])
     frontier.commit(done)
     frontier.commit(await keeping.keep_in("text", [read(2), read(3), read(4)]))
     keeping.caught_up("text")
@@ -188,15 +188,16 @@ class Lacking(Frontier):
 
     def __init__(self, *numbers: int) -> None:
         super().__init__()
-        self.lacking = {key(number) for number in numbers}
+        self.lacking = {key(number): number for number in numbers}
 
-    def backlog(self, store: str, after: bytes, limit: int) -> Deferred[list[bytes]]:
-        return succeed(sorted(each for each in self.lacking if each > after)[:limit])
+    def backlog(self, store: str, after: bytes, limit: int) -> Deferred[dict[bytes, int]]:
+        return succeed(dict(sorted(each for each in self.lacking.items() if each[0] > after)[:limit]))
 
     def commit(self, kept: Any) -> None:
         super().commit(kept)
         for work in kept.values():
-            self.lacking = (self.lacking | set(work.lacks)) - set(work.has)
+            self.lacking |= work.lacks
+            self.lacking = {each: change for each, change in self.lacking.items() if each not in work.has}
 
 
 class Extractor:
@@ -224,7 +225,7 @@ async def test_pages_that_are_read_while_the_backlog_is_worked_off(
 
     given: list[Any] = [frontier, Cache(meanwhile, *((1, 2) if there else ())), Extractor(), keeping, lock, commit]
     await Backlog(*given, 1000, 1000).work_off()
-    assert frontier.lacking == ({key(1), key(2)} if failing else set()), "what came meanwhile may be newer"
+    assert frontier.lacking == ({key(1): 1, key(2): 2} if failing else {}), "what came meanwhile may be newer"
     if failing:
         assert logged_errors.flush("The store text cannot write")
         given[1] = Cache(nothing, 1, 2)
@@ -237,6 +238,23 @@ async def test_pages_that_are_read_while_the_backlog_is_worked_off(
 
 async def nothing() -> None:
     """Nothing takes place."""
+
+
+async def test_a_page_that_has_changed_is_kept_once_it_is_read(tmp_path: Path) -> None:
+    """The version that was missed is gone; the new one comes with the changes, perhaps to another spider."""
+    frontier = Lacking(1, 2)
+    frontier.lacking[key(1)] = 0  # an earlier version than that of the cache
+    keeping = keeping_in(tmp_path, frontier, "text")
+
+    async def commit(batch: FrontierBatch) -> None:
+        frontier.commit(batch.stores)
+
+    given: list[Any] = [frontier, Cache(nothing, 1, 2), Extractor(), keeping, DeferredLock(), commit]
+    await Backlog(*given, 1000, 1000).work_off()
+    assert not frontier.lacking and keeping.behind == []
+    frontier.commit(await keeping.keep([read(1)]))
+    await keeping.close()
+    assert [line["change"] for line in lines(tmp_path / "text")] == [2, 1]
 
 
 # With a crawl.

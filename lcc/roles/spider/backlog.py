@@ -1,6 +1,7 @@
-"""Gives stores the pages that they could not take: from the cache, as they are there by now.
+"""Gives stores the pages that they could not take, from the cache.
 
-A page that has changed meanwhile is kept as it is now; one that is gone from the cache cannot be kept any longer.
+A page that has changed meanwhile, or is gone, cannot be kept any longer as it was; it is kept as it is now when that
+is read, by whichever spider has its host then.
 """
 
 from __future__ import annotations
@@ -63,17 +64,18 @@ class Backlog:
         after = b""
         while True:
             failures = self._keeper.failures(store)
-            keys = await self._frontier.backlog(store, after, KEYS_AT_ONCE)
-            if not keys:
+            lacking = await self._frontier.backlog(store, after, KEYS_AT_ONCE)
+            if not lacking:
                 break
-            left = set(keys)
+            left = set(lacking)
             stream = await self._client.packages(
-                None, key=[key.hex() for key in keys], content_bytes_max=self._page_bytes
+                None, key=[key.hex() for key in lacking], content_bytes_max=self._page_bytes
             )
             try:
                 async for pages in batches(stream, self._batch_bytes):
-                    left.difference_update(page.row.key for page in pages)
-                    there = [page for page in pages if not page.missing]
+                    same = [page for page in pages if page.row.change == lacking.get(page.row.key)]
+                    left.difference_update(page.row.key for page in same)
+                    there = [page for page in same if not page.missing]
                     given = await self._give(store, failures, after, there)
                     if given is None:
                         return
@@ -84,7 +86,7 @@ class Backlog:
                 if await self._give(store, failures, after, [], left) is None:
                     return
                 gone += len(left)
-            after = keys[-1]
+            after = max(lacking)
         await self._lock.acquire()
         try:
             if await self._frontier.backlog(store, b"", 1):
@@ -95,7 +97,7 @@ class Backlog:
             self._lock.release()
         if count or gone:
             _log.info(
-                "The store {store} has got {count} pages of its backlog; {gone} are gone from the cache",
+                "The store {store} has got {count} pages of its backlog; {gone} have changed since, or are gone",
                 store=store,
                 count=count,
                 gone=gone,
@@ -110,14 +112,14 @@ class Backlog:
         an older version; what it could not take may be newer than these.
 
         :param failures: of the store, when the backlog was read behind this key.
-        :param gone: what the cache has not.
+        :param gone: what the cache has not, or not in that version.
         """
         links = await self._extractor.extract(pages) if pages else []
         await self._lock.acquire()
         try:
             if self._keeper.failures(store) != failures:
                 return None
-            lacking = set(await self._frontier.backlog(store, after, KEYS_AT_ONCE))
+            lacking = await self._frontier.backlog(store, after, KEYS_AT_ONCE)
             given = [each for each in zip(pages, links, strict=True) if each[0].row.key in lacking]
             kept = await self._keeper.keep_in(store, given) if given else {store: StoreWork(None, has=gone)}
             await self._commit(FrontierBatch(stores=kept))

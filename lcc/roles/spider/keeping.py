@@ -3,9 +3,9 @@
 Stores work in a thread, one after the other.  What a store has is durable before its place is committed; after a
 crash it takes back what is behind that.
 
-Each store fails alone.  What one cannot take, as on a full disk, is its *backlog*: keys of pages, which the frontier
-has and which are committed together with the pages.  After a while it is tried again, and gets the pages of its
-backlog from the cache (:mod:`lcc.roles.spider.backlog`).  So neither the crawl nor another store waits for it.
+Each store fails alone.  What one cannot take, as on a full disk, is its *backlog*: versions of pages, which the
+frontier has and which are committed together with the pages.  After a while it is tried again, and gets the pages of
+its backlog from the cache (:mod:`lcc.roles.spider.backlog`).  So neither the crawl nor another store waits for it.
 """
 
 from __future__ import annotations
@@ -131,10 +131,10 @@ class Keeping:
         """
         :param place: where the store goes on, if it is not open.
         """
-        keys = [page.row.key for page, _ in pages]
+        versions = {page.row.key: page.row.change for page, _ in pages}
         if name not in self._open and self._rests(name):
             self._failures[name] += 1
-            return StoreWork(None, self.faults[name], keys)
+            return StoreWork(None, self.faults[name], versions)
         try:
             if name not in self._open:
                 self._open[name] = await self._in_thread(self._opened, self._stores[name], place)
@@ -143,10 +143,10 @@ class Keeping:
             raise
         except Exception as error:
             await self._failed(name, error)
-            return StoreWork(None, self.faults[name], keys)
+            return StoreWork(None, self.faults[name], versions)
         if self.faults.pop(name, ""):
             _log.info("The store {store} writes again", store=name)
-        return StoreWork(place, has=keys if name in self._behind else ())
+        return StoreWork(place, has=versions.keys() if name in self._behind else ())
 
     async def _failed(self, name: str, error: Exception) -> None:
         """A store cannot write: it is closed, and tried again after a while."""

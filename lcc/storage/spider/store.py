@@ -152,7 +152,7 @@ class FrontierStore:
         sql = "SELECT store, place FROM spplace WHERE spider = ?"
         return self._database.select(lambda txn: dict(txn.query(sql, [self._name])))
 
-    def backlog(self, store: str, after: bytes, limit: int) -> Deferred[list[bytes]]:
+    def backlog(self, store: str, after: bytes, limit: int) -> Deferred[dict[bytes, int]]:
         """As :meth:`lcc.interfaces.IFrontier.backlog`."""
         return self._database.select(backlog, self._name, store, after, limit)
 

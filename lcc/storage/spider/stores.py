@@ -10,7 +10,7 @@ from lcc.storage.spider.write import FrontierWrite
 
 FAULT_CHARS_MAX = 500
 _PLACES = ("spider", "store", "place", "fault", "backlog")
-_BACKLOG = ("spider", "store", "pagekey")
+_BACKLOG = ("spider", "store", "pagekey", "change_number")
 
 
 def save_places(write: FrontierWrite, places: Mapping[str, str], stores: Mapping[str, StoreWork]) -> None:
@@ -40,17 +40,20 @@ def _change(txn: Txn, spider: str, store: str, work: StoreWork) -> int:
         return 0
     those = "FROM spbacklog WHERE spider = ? AND store = ? AND pagekey IN ({in})"
     known = {bytes(key) for (key,) in txn.query_in(f"SELECT pagekey {those}", named, [spider, store])}
-    new = sorted(set(work.lacks) - known)
     done = sorted(known.intersection(work.has))
-    txn.insert("spbacklog", _BACKLOG, [(spider, store, key) for key in new])
+    rows = [(spider, store, key, change) for key, change in sorted(work.lacks.items())]
+    txn.upsert("spbacklog", _BACKLOG, rows, _BACKLOG[:3])
     txn.execute_in(f"DELETE {those}", done, [spider, store])
-    return len(new) - len(done)
+    return len(work.lacks.keys() - known) - len(done)
 
 
-def backlog(txn: Txn, spider: str, store: str, after: bytes, limit: int) -> list[bytes]:
+def backlog(txn: Txn, spider: str, store: str, after: bytes, limit: int) -> dict[bytes, int]:
     """As :meth:`lcc.interfaces.IFrontier.backlog`."""
-    sql = "SELECT pagekey FROM spbacklog WHERE spider = ? AND store = ? AND pagekey > ? ORDER BY pagekey LIMIT ?"
-    return [bytes(key) for (key,) in txn.query(sql, [spider, store, after, limit])]
+    sql = (
+        "SELECT pagekey, change_number FROM spbacklog WHERE spider = ? AND store = ? AND pagekey > ?"
+        " ORDER BY pagekey LIMIT ?"
+    )
+    return {bytes(key): change for key, change in txn.query(sql, [spider, store, after, limit])}
 
 
 def store_troubles(txn: Txn) -> list[StoreTrouble]:

@@ -136,6 +136,7 @@ CREATE TABLE IF NOT EXISTS spbacklog (
     spider VARCHAR(64) NOT NULL,
     store VARCHAR(64) NOT NULL,
     pagekey BINARY(20) NOT NULL,                -- of the cache
+    change_number BIGINT NOT NULL,              -- the version of the page that it could not take
     PRIMARY KEY (spider, store, pagekey)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 

@@ -133,6 +133,7 @@ CREATE TABLE spbacklog (
     spider TEXT NOT NULL,
     store TEXT NOT NULL,
     pagekey BLOB NOT NULL,                      -- of the cache
+    change_number INTEGER NOT NULL,             -- the version of the page that it could not take
     PRIMARY KEY (spider, store, pagekey)
 ) WITHOUT ROWID;
 
