@@ -13,6 +13,7 @@ from lcc.storage.disk.content_sync import read_mark
 from lcc.storage.disk.set_file import HEADER_BYTES
 from lcc.storage.views.content_check import order_again
 from lcc.testing.simulated.disk import SimulatedDisk
+from lcc.testing.simulated.process import Machine
 
 from .one_lcc import Lcc
 
@@ -41,6 +42,8 @@ class LccPromises:
         they may still carry out orders that nobody knows of.
     :ivar clocks: since when the wall clock of its queue manager has been so far ahead.
     :ivar power_cut: addresses of machines that have lost their power.
+    :ivar removing: databases that were put back lately: files that their rows name may be on their way to be removed,
+        until an operator has looked for them once more.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class LccPromises:
         self.commits = 0
         self.power_cut: set[str] = set()
         self.overlaps_until = 0.0
+        self.removing = 0
         self._timeline = lcc.world.timeline
         self.clocks: list[tuple[float, float]] = [(self._timeline.now, 0.0)]
         self.last_change = 0
@@ -93,6 +97,7 @@ class LccPromises:
         """It was, from a backup."""
         self.last_change = self.rows("SELECT value FROM counters WHERE name = 'change'")[0][0]
         self._changed.clear()
+        self.removing += 1
         self.overlaps_until = self._timeline.now + LEASE_SECONDS
 
     def check_files(self) -> None:
@@ -100,9 +105,7 @@ class LccPromises:
         name files that were removed since.  No other file is looked for: whatever else is lost has to be seen."""
         for machine, host in self.lcc.stores.items():
             sql = f"SELECT fetched_fileid FROM lccurl WHERE state = 1 AND fetched_machineid = {machine}"
-            missing = [
-                file for (file,) in self.rows(sql) if host.disk.paths_at(f"/content/{content_path(file)}") is None
-            ]
+            missing = [file for (file,) in self.rows(sql) if _file(host, file) is None]
             self._removed |= {(machine, file) for file in missing}
             if missing:
                 self.lcc.database.now(order_again, machine, missing)
@@ -152,6 +155,8 @@ class LccPromises:
             self._changed[key] = (state, machine, file, *names)
             if (machine, file) in self._removed:
                 continue  # it is to be fetched again
+            if machine is not None and self.removing and _file(stores[machine], file) is None:
+                continue
             if state == 1 and machine is not None and stores[machine].address not in self.power_cut:
                 self.check_content("P7", curl, machine, file, length, digest)
         if self.commits % _COUNT_EVERY_COMMITS == 0:
@@ -172,7 +177,7 @@ class LccPromises:
 
     def check_content(self, promise: str, curl: str, machine: int, file: int, length: int, digest: str) -> None:
         """A cached row has its file."""
-        data = self.lcc.stores[machine].disk.paths_at(f"/content/{content_path(file)}")
+        data = _file(self.lcc.stores[machine], file)
         if data is None:
             self._broken(promise, f"{curl}: its file {file} on machine {machine} is not there")
         elif len(data) != length or md5(data, usedforsecurity=False).hexdigest() != digest:
@@ -232,3 +237,8 @@ class LccPromises:
         for (numbers,) in self.rows("SELECT numbers FROM simulated_again"):
             self._broken("P5", f"a notifier's set was applied again: {bytes(numbers).decode()}")
         self.check_books()
+
+
+def _file(machine: Machine, file: int) -> bytes | None:
+    """A content file; None: there is none."""
+    return machine.disk.paths_at(f"/content/{content_path(file)}")

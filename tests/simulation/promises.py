@@ -104,6 +104,7 @@ class Promises:
     def _look_again(self, promises: LccPromises) -> None:
         """What was on its way to be removed when the database was put back was removed after it."""
         promises.check_files()
+        promises.removing -= 1
         self.backups -= 1
 
     def clock_was_set(self) -> None:
