@@ -16,10 +16,19 @@ class Fence(Enum):
 
     OPEN = "open"
     """There is none."""
+    FOLLOWED = "followed"
+    """It is being copied, and goes on as ever; which rows change is noted (``touched``)."""
     FROZEN = "frozen"
-    """It is about to leave: no orders, no new sets; sets of spools are held."""
+    """It is about to leave: no orders, no logins, no new sets; sets of spools are held; changes are noted."""
+    ARRIVING = "arriving"
+    """It is here, but not yet all of its rows: no orders; it may log in; sets are held.  The destination's own."""
     LEFT = "left"
     """It is elsewhere: sets of spools are held for its new home."""
+
+    @property
+    def holds(self) -> bool:
+        """Nothing is fetched, sets are held."""
+        return self in (Fence.FROZEN, Fence.ARRIVING, Fence.LEFT)
 
 
 class MoveState(Enum):
@@ -48,8 +57,9 @@ class Move:
     :ivar source, dest: numbers of sub-LCCs.
     :ivar flip: version of the map that its flip has made; 0: it has not flipped.
     :ivar epoch: of the provider, at the last step.
-    :ivar progress: what its destination notes: ``carrier`` (provider id), ``bandwidth``, ``rows``, ``content_left``,
-        ``freezes``, ``frozen_time``, ``cleaned``.
+    :ivar progress: what its destination notes: ``carrier`` (provider id), ``content`` (URL), ``bandwidth``, ``rows``,
+        ``counted`` (1: as many rows as the source has), ``passes``, ``changed`` (rows, in the last pass),
+        ``content_left``, ``freezes``, ``frozen_time``, ``cleaned``.
     :ivar why: it does not go on, or was cancelled.
     """
 

@@ -251,7 +251,10 @@ class Front:
             "SELECT urlkey, state, connseq, source, words, curl, furl, mimetype, told_md5, md5, len, etag, headers,"
             " fetched_time, confirmed_time FROM lccurl WHERE pid = ?"
         )
-        queue = "SELECT urlkey, operation, connseq, attempts, curl, furl, md5, len, sent FROM qdb WHERE pid = ?"
+        queue = (
+            "SELECT urlkey, operation, connseq, attempts, source, words, curl, furl, md5, len, sent,"
+            " bad_code, bad_text, bad_time FROM qdb WHERE pid = ?"
+        )
         errors = "SELECT number, code, message, url, connseq, time FROM urlerrs WHERE pid = ?"
         return Counter([*sub.query(cache, pid), *sub.query(queue, pid), *sub.query(errors, pid)])
 

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
+import attrs
 import pytest
 
+from lcc.config import WatchedConfig
 from lcc.model.frontend import AtHome
 from lcc.model.moves import MoveState
-from lcc.roles.qm.moves import mover
+from lcc.model.sources import Source
+from lcc.roles.qm.moves import copying, mover
 from lcc.storage.fe import moves
+from lcc.storage.providers.providers import (
+    ProviderMoves,
+    change_provider,
+    get_provider,
+    order_removal,
+    provider_status,
+)
+from lcc.storage.providers.sessions import absorbed_numbers
+from lcc.storage.providers.watched import find_or_make_watched
+from lcc.storage.queue import departing
+from lcc.storage.queue.arrivals import arrive_page
 from tests.frontend.kit import NOW
 from tests.frontend.moving import Front
 from tests.support.databases import Backend
@@ -69,7 +84,7 @@ def test_a_provider_moves_with_all_that_it_has(make_front: MakeFront) -> None:
     front.order(pid, 2)
     front.log.clear()
     front.go_until(MoveState.DONE)
-    assert front.place(pid) == (2, AtHome.HERE, 2)
+    assert front.place(pid) == (2, AtHome.HERE, 3)
     assert front.rows(2, pid) == before
     assert not front.rows(1, pid)
     assert front.log == []
@@ -115,6 +130,141 @@ def test_what_changes_meanwhile_goes_along(make_front: MakeFront) -> None:
     assert held and held[0][0] > 0
 
 
+def test_a_watched_site_moves_with_what_everybody_has_noticed(make_front: MakeFront) -> None:
+    """Pages that were listed, polled, linked or in feeds; the site's interval; deletions that are held."""
+    front = make_front()
+    source = front.sub(1)
+    root = "http://site.example/"
+    pid = source.database.now(find_or_make_watched, root, WatchedConfig(interval=7.0))
+    front.site.update({f"{root}{number}.html": f"page {number}" for number in range(9)})
+    for number, kind in enumerate((Source.FEED, Source.POLLED, Source.LISTED, Source.LINK, Source.PUSHED), 1):
+        source.send(number, pid, *pages(number, 6), source=kind)
+    front.go(60)
+    source.send(9, pid, page(7, hours="3"), source=Source.LISTED)
+    front.go(1)
+    source.database.now(lambda txn: txn.execute("INSERT INTO heldsweeps VALUES (?, 3, 4, 5, 6, 7)", [pid]))
+    before = front.rows(1, pid)
+    assert len(before) >= 7
+    providers = "SELECT * FROM pidb WHERE pid = ?"
+    provider = source.query(providers, pid)
+    front.order(pid, 2)
+    front.log.clear()
+    front.go_until(MoveState.DONE)
+    assert front.rows(2, pid) == before and not front.rows(1, pid)
+    assert front.sub(2).query(providers, pid) == provider and not source.query(providers, pid)
+    held = front.sub(2).query("SELECT connseq, deletions, told, time FROM heldsweeps WHERE pid = ?", pid)
+    assert held == [(4, 5, 6, 7)]
+    assert front.log == []
+
+
+@pytest.mark.parametrize("table", ["lccurl", "qdb", "urlerrs", *departing.WHOLE])
+def test_all_columns_go_along(make_front: MakeFront, table: str) -> None:
+    front = make_front()
+    if front.database.dialect.name == "sqlite":
+        columns = [row[1] for row in front.sub(1).query(f"PRAGMA table_info({table})")]
+    else:
+        columns = [row[0] for row in front.sub(1).query(f"SHOW COLUMNS FROM {table}")]
+    moved = {
+        "lccurl": departing.CACHE.columns,
+        "qdb": departing.QUEUED.columns,
+        "urlerrs": departing.ERRORS.columns,
+    } | {name: columns for name, (columns, _) in departing.WHOLE.items()}
+    assert set(moved[table]) == set(columns)
+
+
+def test_it_may_log_in_while_its_rows_arrive(make_front: MakeFront, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sets are taken, and applied once all rows are there; whoever is killed meanwhile goes on."""
+    monkeypatch.setattr(mover, "arrive_page", partial(arrive_page, page_rows=1))
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.order(pid, 2)
+    front.log.clear()
+    front.go_until(MoveState.FREEZING)
+    dest = front.sub(2)
+    while front.place(pid)[:2] != (2, AtHome.HERE):
+        assert dest.query("SELECT COUNT(*) FROM lccurl WHERE pid = ?", pid) == [(0,)]
+        front.go(0.1)
+    assert front.move().state is MoveState.FLIPPED
+    assert dest.database.now(absorbed_numbers, [pid])[pid] > 0, "a UNS lets it log in"
+    assert dest.database.now(provider_status, pid, 0).files_used == 7
+    front.site["http://site.example/3.html"] = "newer"
+    dest.send(1, pid, page(3, md5="3" * 32), connseq=1 << 40)
+    front.go(0.1)
+    dest.killed.at = dest.killed.count + 1
+    front.go(0.2)
+    assert front.kills and front.move().state is MoveState.FLIPPED and dest.uns.answers[-1:] == []
+    dest.send(1, pid, page(3, md5="3" * 32), connseq=1 << 40)
+    front.go(0.1)
+    assert [answer.code for answer in dest.uns.answers] == [0]
+    assert front.log == []
+    front.go_until(MoveState.DONE)
+    front.go(2)
+    assert front.log == [("b", "http://site.example/3.html")]
+    assert len(front.rows(2, pid)) == len(before)
+    assert dest.database.now(provider_status, pid, 0).files_used == 7
+
+
+def test_what_is_changed_of_a_provider_goes_along_or_is_refused(make_front: MakeFront) -> None:
+    """It is changed until it stands still, and then where it is; nothing is lost, whichever comes first."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.order(pid, 2)
+    interval, refused = 0.0, 0
+    while front.move().state is not MoveState.DONE:
+        for number in (1, 2):
+            database = front.sub(number).database
+            provider = database.now(get_provider, pid)
+            if provider is None:
+                continue
+            try:
+                database.now(change_provider, attrs.evolve(provider, interval_seconds=interval + 1))
+            except ProviderMoves as error:
+                refused += 1
+                assert error.detail == f"provider {pid} is moving to another sub-LCC"
+                with pytest.raises(ProviderMoves):
+                    database.now(order_removal, pid)
+            else:
+                interval += 1
+        front.go(0.1)
+        if front.move().state is MoveState.FREEZING:
+            front.holding.add("b")  # for a while its content does not come
+        if refused > 5:
+            front.holding.clear()
+    front.go(3)
+    provider = front.sub(2).database.now(get_provider, pid)
+    assert provider is not None and provider.interval_seconds == interval > 0
+    assert refused > 5
+    front.sub(2).database.now(order_removal, pid)
+
+
+def test_a_source_that_is_put_back_from_a_backup_is_read_again(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mover, "FEW_FILES", -1)  # it is copied, and goes on
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.order(pid, 2)
+    front.go_until(MoveState.COPYING)
+    front.go(2)
+    write = front.sub(1).database.now
+    write(lambda txn: txn.execute("UPDATE lccurl SET confirmed_time = 5 WHERE pid = ? AND state = 1", [pid]))
+    write(lambda txn: txn.execute("DELETE FROM fenced"))
+    write(lambda txn: txn.execute("DELETE FROM touched"))
+    write(lambda txn: txn.execute("UPDATE counters SET value = 0 WHERE name IN ('followed', 'touched', 'change')"))
+    front.go(2)
+    assert front.sub(1).query("SELECT state FROM fenced") == [("followed",)]
+    monkeypatch.undo()
+    front.go_until(MoveState.DONE)
+    after = front.rows(2, pid)
+    assert after != before and len(after) == len(before)
+    assert front.sub(2).query("SELECT DISTINCT confirmed_time FROM lccurl WHERE pid = ? AND state = 1", pid) == [(5,)]
+
+
 def file_of(front: Front, url: str) -> str:
     sql = "SELECT fetched_machineid, fetched_fileid FROM lccurl WHERE curl LIKE ?"
     ((machine, file),) = front.sub(1).query(sql, f"%{url}")
@@ -149,7 +299,7 @@ def test_content_that_cannot_be_copied_ends_the_move(
     if what == "unreadable":
         front.content_code = 403
     else:
-        monkeypatch.setattr(mover, "DAMAGED_MAX", 1)
+        monkeypatch.setattr(copying, "DAMAGED_MAX", 1)
     front.order(pid, 2)
     move = front.go_until(MoveState.CANCELLED)
     assert " content files cannot be copied from http://content-1.example:80/: " in move.why
@@ -160,16 +310,10 @@ def test_content_that_cannot_be_copied_ends_the_move(
 
 def test_what_cannot_move_says_why(make_front: MakeFront) -> None:
     front = make_front()
-    watched, held, polled = (front.sub(1).world.provider() for _ in range(3))
+    held, removed = (front.sub(1).world.provider() for _ in range(2))
     write = front.sub(1).database.now
-    write(lambda txn: txn.execute("UPDATE pidb SET watched = 1 WHERE pid = ?", [watched]))
-    write(lambda txn: txn.execute("INSERT INTO heldsweeps VALUES (?, 1, 1, 1, 1, 1)", [held]))
-    front.holding.add("a")
-    front.sub(1).send(1, polled, page(1))
-    write(lambda txn: txn.execute("UPDATE qdb SET source = 33 WHERE pid = ?", [polled]))
-    for number, (pid, why) in enumerate(
-        [(watched, "watched site"), (held, "deletions"), (polled, "feeds, sitemaps, links"), (77, "no provider")], 1
-    ):
+    write(lambda txn: txn.execute("UPDATE pidb SET removed = 1 WHERE pid = ?", [removed]))
+    for number, (pid, why) in enumerate([(removed, "being removed"), (77, "no provider")], 1):
         front.order(pid, 2)
         assert why in front.go_until(MoveState.CANCELLED, number).why
     with pytest.raises(moves.CannotMove, match="no sub-LCC"):
@@ -181,7 +325,7 @@ def test_what_cannot_move_says_why(make_front: MakeFront) -> None:
     front.go(2)
     with pytest.raises(moves.CannotMove, match="moving already"):
         front.order(pid, 2)
-    front.go_until(MoveState.DONE, 5)
+    front.go_until(MoveState.DONE, 3)
     with pytest.raises(moves.CannotMove, match="not moving"):
         front.database.now(moves.cancel_move, pid, "no", NOW)
 
@@ -212,12 +356,18 @@ def test_a_move_is_cancelled(make_front: MakeFront) -> None:
     front = make_front()
     pid = publish(front)
     front.go(1)
-    before = front.rows(1, pid)
     front.order(pid, 2)
-    front.go_until(MoveState.COPYING)
-    front.go(1)
+    while front.sub(1).query("SELECT state FROM fenced") != [("followed",)]:
+        front.go(0.1)
+    front.sub(1).send(4, pid, page(3))
+    front.go(0.1)
     front.database.now(moves.cancel_move, pid, "no", NOW)
+    front.go(1)
+    before = front.rows(1, pid)
     front.go(10)
+    for table in ("touched", "heldsets"):
+        assert front.sub(1).query(f"SELECT COUNT(*) FROM {table}") == [(0,)]
+    assert front.sub(1).query("SELECT value FROM counters WHERE name = 'followed'") == [(0,)]
     assert front.rows(1, pid) == before
     assert front.sub(2).query("SELECT COUNT(*) FROM staged") == [(0,)]
     assert front.sub(2).query("SELECT pid FROM pidb") == []

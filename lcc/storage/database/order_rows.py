@@ -74,3 +74,8 @@ def next_order(txn: Txn) -> AdminOrder | None:
 def is_open(txn: Txn, number: int) -> bool:
     """The order is not carried out yet."""
     return txn.one("SELECT 1 FROM orders WHERE id = ?", [number]) is not None
+
+
+def has_orders(txn: Txn, pid: int) -> bool:
+    """Whether an order about this provider is still to be carried out."""
+    return txn.one("SELECT 1 FROM orders WHERE pid = ? LIMIT 1", [pid]) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from lcc.storage.database.dialects import Dialect
 
@@ -32,6 +32,16 @@ class Question(NamedTuple):
     before: Sequence[Any] = ()
 
 
+class RowJournal(Protocol):
+    """Notes which rows a transaction writes."""
+
+    def written(self, txn: Txn, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """These rows are inserted, or updated."""
+
+    def changed(self, txn: Txn, sql: str, keys: Sequence[Any]) -> None:
+        """A statement was run whose ``{in}`` stands for these values."""
+
+
 class Txn:
     """The transaction of an interaction; parameters are ``?`` on every database.
 
@@ -40,6 +50,8 @@ class Txn:
 
     _left: int | None = None
     """Statements left; None: any number."""
+    journal: RowJournal | None = None
+    """Is told which rows are written; None: nobody wants to know."""
 
     def __init__(self, dialect: Dialect, connection: Any, access: Access | None = None) -> None:
         """
@@ -155,6 +167,8 @@ class Txn:
         """As :meth:`query_in`, for a statement without result."""
         for chunk, marks in self._chunks(values):
             self.execute(sql.replace("{in}", marks), [*before, *chunk, *after])
+            if self.journal is not None:
+                self.journal.changed(self, sql, chunk)
 
     def _chunks(self, values: Iterable[Any]) -> Iterator[tuple[list[Any], str]]:
         every = list(values)
@@ -165,6 +179,8 @@ class Txn:
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Insert many rows, in as few statements as possible."""
+        if self.journal is not None:
+            self.journal.written(self, table, columns, rows)
         if rows:
             self.dialect.write_rows(self._cursor, f"INSERT INTO {table} ({', '.join(columns)})", "", rows)
 
@@ -180,6 +196,8 @@ class Txn:
 
         :param update: only these columns of an existing row; None: all but the key.
         """
+        if self.journal is not None:
+            self.journal.written(self, table, columns, rows)
         if rows:
             changing = [column for column in columns if column not in key] if update is None else update
             head = f"INSERT INTO {table} ({', '.join(columns)})"

@@ -146,9 +146,11 @@ def note_progress(txn: Txn, move: Move, progress: Mapping[str, Any], why: str, n
 
 
 def begin_copying(txn: Txn, move: Move, now: int) -> Move:
-    """The provider can be moved."""
+    """The provider can be moved: its source is to note what changes."""
     _same(txn, move)
-    return _save(txn, attrs.evolve(move, state=MoveState.COPYING, why=""), now)
+    epoch = _next_epoch(txn, move)
+    _put_fence(txn, move.pid, move.source, epoch, Fence.FOLLOWED, now)
+    return _save(txn, attrs.evolve(move, state=MoveState.COPYING, epoch=epoch, why=""), now)
 
 
 def freeze(txn: Txn, move: Move, now: int) -> Move:
@@ -157,7 +159,7 @@ def freeze(txn: Txn, move: Move, now: int) -> Move:
     place = _place(txn, move.pid)
     if place.subid != move.source or place.state is not AtHome.HERE:
         raise Overtaken(f"provider {move.pid} is {place.state.value} in sub-LCC {place.subid}")
-    epoch = max(place.epoch, move.epoch) + 1
+    epoch = _next_epoch(txn, move)
     _put_place(txn, move.pid, move.source, epoch, AtHome.FROZEN, now)
     _put_fence(txn, move.pid, move.source, epoch, Fence.FROZEN, now)
     freezes = move.number("freezes") + 1
@@ -185,6 +187,13 @@ def flip(txn: Txn, move: Move, now: int) -> Move:
     epoch = move.epoch + 1
     _put_place(txn, move.pid, move.dest, epoch, AtHome.FROZEN, now)
     return _save(txn, attrs.evolve(move, state=MoveState.FLIPPED, epoch=epoch, flip=draw(txn, "flip"), why=""), now)
+
+
+def admit(txn: Txn, move: Move, now: int) -> None:
+    """The provider itself is at its destination: the front end may let it log in there."""
+    _same(txn, move)
+    if _place(txn, move.pid).state is not AtHome.HERE:
+        _put_place(txn, move.pid, move.dest, move.epoch, AtHome.HERE, now)
 
 
 def activate(txn: Txn, move: Move, now: int) -> Move:
@@ -244,10 +253,12 @@ def obeyed(txn: Txn, order: FenceOrder) -> None:
 
 def _thawed(txn: Txn, move: Move, state: MoveState, why: str, now: int) -> Move:
     epoch = move.epoch
+    if move.state is not MoveState.PLANNED:
+        epoch = _next_epoch(txn, move)
+        fence = Fence.FOLLOWED if state is MoveState.COPYING else Fence.OPEN
+        _put_fence(txn, move.pid, move.source, epoch, fence, now)
     if move.state is MoveState.FREEZING:
-        epoch += 1
         _put_place(txn, move.pid, move.source, epoch, AtHome.HERE, now)
-        _put_fence(txn, move.pid, move.source, epoch, Fence.OPEN, now)
     return _save(txn, attrs.evolve(move, state=state, epoch=epoch, why=why[:500]), now)
 
 
@@ -265,6 +276,12 @@ def _save(txn: Txn, move: Move, now: int) -> Move:
     changed = attrs.evolve(move, changed_time=now)
     txn.upsert("moves", _MOVE, [_values(changed)], ("id",))
     return changed
+
+
+def _next_epoch(txn: Txn, move: Move) -> int:
+    """Higher than all that were obeyed."""
+    fenced = txn.value("SELECT MAX(epoch) FROM fences WHERE pid = ?", [move.pid], 0)
+    return max(_place(txn, move.pid).epoch, move.epoch, int(fenced)) + 1
 
 
 def _put_place(txn: Txn, pid: int, subid: int, epoch: int, state: AtHome, now: int) -> None:

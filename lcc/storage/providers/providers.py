@@ -13,8 +13,10 @@ import attrs
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from lcc.errors import LccError
 from lcc.interfaces import IProviderReader
 from lcc.model import Provider, ProviderStatus, StoredError
+from lcc.model.moves import Fence
 from lcc.storage.database.database import Database
 from lcc.storage.database.gathering import Gathering
 from lcc.storage.database.locked_counter import locked_counter
@@ -65,6 +67,13 @@ class ProviderExists(Exception):
 
 class NoSuchProvider(Exception):
     """No provider has this id."""
+
+
+class ProviderMoves(LccError):
+    """A provider stands still, because it moves to another sub-LCC: it cannot be changed now (doc/moves.md)."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__("try-later", f"provider {pid} is moving to another sub-LCC")
 
 
 @implementer(IProviderReader)
@@ -199,10 +208,12 @@ def change_provider(txn: Txn, provider: Provider, *, delete_outside: bool = Fals
     :param delete_outside: if roots were removed, delete what is cached outside of the remaining ones; else it stays,
         until :func:`order_deletion_outside`.
     :raises NoSuchProvider: it is not registered.
+    :raises ProviderMoves: it stands still.
     """
     before = registered_provider(txn, provider.pid)
     if before is None:
         raise NoSuchProvider(f"there is no provider {provider.pid}")
+    _check_home(txn, provider.pid)
     former = dict.fromkeys([*before.former_roots, *before.roots])
     _write(txn, attrs.evolve(provider, former_roots=tuple(root for root in former if root not in provider.roots)))
     add_order(txn, CHANGED, provider.pid)
@@ -210,6 +221,20 @@ def change_provider(txn: Txn, provider: Provider, *, delete_outside: bool = Fals
         add_order(txn, ROOTS_TAKEN, provider.pid)
         if delete_outside:
             add_order(txn, DELETE_OUTSIDE, provider.pid)
+
+
+def _check_home(txn: Txn, pid: int) -> None:
+    """What is changed here would be lost, if the provider were about to be elsewhere.
+
+    The queue manager writes the row in the transaction that has the provider stand still: one of the two comes first,
+    or (on Galera) only one is committed.
+
+    :raises ProviderMoves: it is.
+    """
+    txn.execute("UPDATE fenced SET edits = edits + 1 WHERE pid = ?", [pid])
+    state = txn.value("SELECT state FROM fenced WHERE pid = ?", [pid])
+    if state is not None and Fence(state).holds:
+        raise ProviderMoves(pid)
 
 
 def order_deletion_outside(txn: Txn, pid: int) -> None:
@@ -226,9 +251,11 @@ def order_removal(txn: Txn, pid: int) -> None:
     """Disable a provider, and order its removal: its queue, its content, then the provider.
 
     :raises NoSuchProvider: unknown id.
+    :raises ProviderMoves: it stands still.
     """
     if get_provider(txn, pid) is None:
         raise NoSuchProvider(f"there is no provider {pid}")
+    _check_home(txn, pid)
     txn.execute("UPDATE pidb SET removed = 1 WHERE pid = ?", [pid])
     add_order(txn, REMOVED, pid)
 

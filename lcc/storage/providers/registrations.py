@@ -23,6 +23,7 @@ from lcc.storage.database.locked_counter import locked_counter
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import (
     ProviderExists,
+    ProviderMoves,
     change_provider,
     locked_provider,
     registered_provider,
@@ -31,6 +32,8 @@ from lcc.storage.providers.watched import register_provider
 
 NUMBER_MAX = 2**31 - 1
 
+MOVING_SECONDS = 30.0
+"""After so long a provider that stands still, because it moves, may be changed."""
 _COLUMNS = (
     *("number", "kind", "state", "ticket", "secret", "password", "file", "folders", "pid", "contact"),
     *("bandwidth", "timeofday", "timezone", "priority", "private", "created", "expires"),
@@ -249,6 +252,8 @@ def _new_provider(
         return register_provider(txn, provider)
     except ProviderExists as error:
         raise RegistrationRefused("full", str(error)) from None
+    except ProviderMoves as error:  # it is watched
+        raise RegistrationRefused("busy", error.text, {}, MOVING_SECONDS) from None
 
 
 def _new_root(txn: Txn, registration: Registration, settings: RsConfig, elsewhere: Mapping[str, SiteCounts]) -> int:
@@ -258,7 +263,7 @@ def _new_root(txn: Txn, registration: Registration, settings: RsConfig, elsewher
         raise RegistrationRefused("full", f"a provider may have {settings.roots_max} roots here")
     check_sites(txn, registration, settings, elsewhere)
     private = provider.allow_private or registration.private
-    change_provider(txn, attrs.evolve(provider, roots=roots, allow_private=private))
+    _change(txn, attrs.evolve(provider, roots=roots, allow_private=private))
     return provider.pid
 
 
@@ -269,8 +274,15 @@ def _new_password(
     if set(provider.roots) != set(registration.folders):
         text = "the provider's roots have changed since: ask for a new password again"
         raise RegistrationRefused("changed", text)
-    change_provider(txn, attrs.evolve(provider, password_hash=registration.password_hash))
+    _change(txn, attrs.evolve(provider, password_hash=registration.password_hash))
     return provider.pid
+
+
+def _change(txn: Txn, provider: Provider) -> None:
+    try:
+        change_provider(txn, provider)
+    except ProviderMoves as error:
+        raise RegistrationRefused("busy", error.text, {}, MOVING_SECONDS) from None
 
 
 def _provider(txn: Txn, pid: int) -> Provider:

@@ -54,7 +54,7 @@ _DRAWN = "SELECT pid, lastconnseq FROM connections WHERE pid IN ({in})"
 _FENCED = -1
 """In place of the newest order number in the queue, if the provider is moving or has moved (doc/moves.md)."""
 _NEWEST = f"CASE WHEN f.pid IS NULL THEN COALESCE(s.maxconnseq, 0) ELSE {_FENCED} END"
-_FENCE = "LEFT JOIN fenced f ON f.pid = s.pid AND f.state <> 'open'"
+_FENCE = "LEFT JOIN fenced f ON f.pid = s.pid AND f.state IN ('frozen', 'left')"
 _ABSORBED = f"SELECT s.pid, {_NEWEST} FROM pstats s {_FENCE} WHERE s.pid IN ({{in}})"
 _BOTH = (
     f"SELECT c.pid, c.lastconnseq, {_NEWEST} FROM connections c"

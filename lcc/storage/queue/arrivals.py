@@ -1,8 +1,9 @@
 """A provider arrives from another sub-LCC: what was staged becomes its own rows, a page in each transaction; and one
 that has left loses its rows (doc/moves.md).
 
-A page takes its rows out of ``staged``: so each is taken over once, whatever is killed.  The cache comes first, then
-errors and queue, and the provider itself last: nothing is fetched for it before all is here.
+First comes the provider itself, with its counters and errors (:func:`admit`): it can log in, its sets are held.  Then
+the cache, page by page, and the queue; a page takes its rows out of ``staged``: so each is taken over once, whatever
+is killed.  Nothing is fetched, and no set applied, before all is here.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from lcc.model import FETCH_NOW, Delay
 from lcc.model.moves import Fence, Move
 from lcc.storage.database.cancelled import forget_cancelled, note_cancelled
 from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import CACHE, CACHED, DELAYS, GENERATION_SHIFT, NOTHING, QUEUE, SETS, SetRow
+from lcc.storage.database.rows import CACHE, CACHED, DELAYS, GENERATION_SHIFT, NOTHING, SETS, SetRow
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.departing import COUNTERS_KIND, ERRORS, WHOLE, from_text
+from lcc.storage.queue.departing import COUNTERS_KIND, ERRORS, QUEUED, WHOLE, from_text
 from lcc.storage.queue.fences import put_fence
+from lcc.storage.queue.following import forget_touched
+from lcc.storage.queue.held_deletions import HeldSweep, save_held
 from lcc.storage.queue.lost_content import fetch_again
 from lcc.storage.queue.set_rows import joined
-from lcc.storage.queue.staging import carried, carried_key
+from lcc.storage.queue.staging import CURSOR, carried, carried_key
 from lcc.storage.queue.write_transaction import Stats, WriteTransaction
 
 PAGE_ROWS = 1000
@@ -31,6 +34,9 @@ _SHIFT = "shift"
 _DAMAGED = "damaged"
 """Kind of staged rows that name content that could not be copied: machine and file at the source."""
 _ROOTS = ("proots", "formerroots")
+_OF_ROWS = ("files_used", "space_used", "nurlproc", "files_pending", "space_pending")
+"""Statistics that follow from the rows: what was counted while these came is wrong."""
+_ALL = 1 << 30
 
 
 @attrs.frozen
@@ -39,36 +45,60 @@ class Arrived:
 
     :ivar more: there is more to do.
     :ivar damaged: URLs whose content could not be copied; they are fetched again.
-    :ivar delay: the provider must wait; None: it need not.
     """
 
     more: bool
     damaged: tuple[str, ...] = ()
-    delay: Delay | None = None
+
+
+def admit(write: WriteTransaction, move: Move) -> Delay | None:
+    """Have the provider itself here, so that it can log in.
+
+    :returns: it must wait; None: it need not.
+    """
+    txn, pid = write.txn, move.pid
+    if txn.one("SELECT 1 FROM fenced WHERE pid = ? AND epoch >= ?", [pid, move.epoch]) is not None:
+        return None  # it was done before
+    _shift(write, pid)
+    (provider,) = [row for _, row in _next(txn, pid, "pidb", 1)]
+    columns = WHOLE["pidb"][0]
+    txn.upsert("pidb", columns, [[provider[column] for column in columns]], ("pid",))
+    for table in _ROOTS:
+        columns = WHOLE[table][0]
+        txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])
+        roots = [[row[column] for column in columns] for _, row in _next(txn, pid, table, _ALL)]
+        txn.insert(table, columns, roots)
+    stats = write.stats(pid)
+    for _, row in _next(txn, pid, "pstats", 1):
+        for field in attrs.fields(Stats):
+            setattr(stats, field.name, row[field.name])
+    errors = [row for _, row in _next(txn, pid, ERRORS.name, _ALL)]
+    ERRORS.upsert(txn, [[row[column] for column in ERRORS.columns] for row in errors])
+    delay = None
+    for _, row in _next(txn, pid, "pdelays", 1):
+        delay = Delay(**row)
+        DELAYS.upsert(txn, [list(delay)])
+    put_fence(write, pid, move.epoch, Fence.ARRIVING)
+    return delay
 
 
 def arrive_page(
     write: WriteTransaction, rules: IQueueRules, move: Move, carrier: int, content: str, page_rows: int = PAGE_ROWS
 ) -> Arrived:
-    """Take over the next rows.
+    """Take over the next rows of a provider that is admitted.
 
     :param content: URL of the source's content port.
     """
     staged = _next(write.txn, move.pid, "lccurl", page_rows)
     if staged:
         return _cache_page(write, rules, move, carrier, content, staged)
-    staged = _next(write.txn, move.pid, "urlerrs", page_rows)
-    if staged:
-        rows = [[row.get(column) for column in ERRORS.columns] for _, row in staged]
-        ERRORS.upsert(write.txn, rows)
-        _take(write.txn, move.pid, "urlerrs", staged)
-        return Arrived(more=True)
     staged = _next(write.txn, move.pid, "qdb", page_rows)
     if staged:
         _queue_page(write, rules, move, staged)
         return Arrived(more=True)
     if _next(write.txn, move.pid, "pidb", 1):
-        return _provider(write, move)
+        _complete(write, move)
+        return Arrived(more=True)
     staged = _next(write.txn, move.pid, _DAMAGED, page_rows)
     if staged:
         _fetch_damaged(write, rules, move.pid, staged)
@@ -105,7 +135,7 @@ def _cache_page(
     staged: list[tuple[bytes, dict[str, Any]]],
 ) -> Arrived:
     txn = write.txn
-    _shift(write, move.pid)
+    shift = _shift(write, move.pid)
     names = {
         key: carried_key(rules, carrier, content, f"{row['fetched_machineid']}/{row['fetched_fileid']}")
         for key, row in staged
@@ -119,7 +149,7 @@ def _cache_page(
     damaged: list[str] = []
     for key, row in staged:
         origin = row.pop("origin", None) or [move.source, row["change_number"]]
-        row["seen"] = 0
+        row["seen"] += shift if row["seen"] else 0
         if key in names:
             copy = here.get(names[key])
             if copy is not None and (copy.md5, copy.size_bytes) == (row["md5"], row["len"]):
@@ -176,29 +206,29 @@ def _queue_page(
     shift = _shift(write, pid)
     generation = write.next("batch") << GENERATION_SHIFT
     (provider,) = [row for _, row in _next(txn, pid, "pidb", 1)]
-    known = {(row["psetid"], row["slot"]): row for _, row in _next(txn, pid, "qpsdb", 1 << 30)}
     sets: dict[tuple[int, int], SetRow] = {}
     rows: list[list[Any]] = []
     for _, row in staged:
-        told = known.get((row["psetid"], row["slot"]), {})
+        connseq, fullset, time = row.pop("set", None) or (row["connseq"], 0, write.now)
         if row["slot"] > FETCH_NOW:
             row["slot"] = rules.slot(row["hours"], provider["timeofday"], provider["timezone"], write.now)
-        row.update(psetid=row["psetid"] + shift, seen=0, generation=generation)
+        seen = row["seen"] + shift if row["seen"] else 0
+        row.update(psetid=row["psetid"] + shift, seen=seen, generation=generation)
         place, seq = (row["psetid"], row["slot"]), row["seq"]
         new = SetRow(
             *place,
             pid,
             provider["priority"],
-            told.get("connseq", row["connseq"]),
-            told.get("fullset", 0),
+            connseq,
+            fullset,
             seq,
             seq,
             1,
-            told.get("time", write.now),
+            time,
         )
         sets[place] = joined(new, sets[place]) if place in sets else new
-        rows.append([row[column] for column in QUEUE.columns])
-    QUEUE.upsert(txn, rows)
+        rows.append([row[column] for column in QUEUED.columns])
+    QUEUED.upsert(txn, rows)
     there = {
         (row[0], row[1]): SetRow._make(row)
         for row in txn.query_in(f"{SETS.select} WHERE psetid IN ({{in}})", sorted({psetid for psetid, _ in sets}))
@@ -211,30 +241,22 @@ def _queue_page(
 # The provider itself.
 
 
-def _provider(write: WriteTransaction, move: Move) -> Arrived:
+def _complete(write: WriteTransaction, move: Move) -> None:
+    """All rows are here."""
     txn, pid = write.txn, move.pid
-    (provider,) = [row for _, row in _next(txn, pid, "pidb", 1)]
-    columns = WHOLE["pidb"][0]
-    txn.upsert("pidb", columns, [[provider[column] for column in columns]], ("pid",))
-    for table in _ROOTS:
-        columns = WHOLE[table][0]
-        txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])
-        roots = [[row[column] for column in columns] for _, row in _next(txn, pid, table, 1 << 30)]
-        txn.insert(table, columns, roots)
     stats = write.stats(pid)
     for _, row in _next(txn, pid, "pstats", 1):
-        for field in attrs.fields(Stats):
-            setattr(stats, field.name, row[field.name])
-    delay = None
-    for _, row in _next(txn, pid, "pdelays", 1):
-        delay = Delay(**row)
-        DELAYS.upsert(txn, [list(delay)])
+        for name in _OF_ROWS:
+            setattr(stats, name, row[name])
+    shift = _shift(write, pid)
+    for _, row in _next(txn, pid, "heldsweeps", 1):
+        save_held(txn, HeldSweep(**row | {"psetid": row["psetid"] + shift}))
     put_fence(write, pid, move.epoch, Fence.OPEN)
-    for kind in (*WHOLE, COUNTERS_KIND, _SHIFT):
+    for kind in (*WHOLE, COUNTERS_KIND, ERRORS.name, CURSOR, _SHIFT):
         txn.execute("DELETE FROM staged WHERE pid = ? AND kind = ?", [pid, kind])
     note_flip(write, move, arrived=True)  # it may have had no rows
-    tell_work(write, pid, provider["priority"])
-    return Arrived(more=True, delay=delay)
+    priority = txn.value("SELECT priority FROM pidb WHERE pid = ?", [pid], 0)
+    tell_work(write, pid, priority)
 
 
 def tell_work(write: WriteTransaction, pid: int, priority: int) -> None:
@@ -292,6 +314,8 @@ def leave_page(write: WriteTransaction, move: Move, page_rows: int = PAGE_ROWS) 
         keys = [key for key, *_ in rows]
         txn.execute_in("DELETE FROM lccurl WHERE urlkey IN ({in})", keys)
         txn.execute_in("DELETE FROM origins WHERE urlkey IN ({in})", keys)
+        return True
+    if forget_touched(txn, pid, page_rows):
         return True
     for table in ("qpsdb", "urlerrs", "heldsweeps", "proots", "formerroots", "pdelays", "pidb"):
         txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])

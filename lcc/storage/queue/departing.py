@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from lcc.model import HINTS, Source
 from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import CACHE, DELAYS, QUEUE, SETS
+from lcc.storage.database.rows import CACHE, DELAYS, QUEUE
 from lcc.storage.database.table import Table
 from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.following import Position, position_now
+from lcc.storage.queue.held_deletions import HeldSweep
 
 ERRORS = Table(
     "urlerrs",
@@ -20,10 +21,12 @@ ERRORS = Table(
         "source",
     ),
 )
+QUEUED = Table("qdb", ("urlkey",), (*QUEUE.columns, "bad_code", "bad_text", "bad_time"))
+"""Rows of the queue, with why they failed last."""
 _NUMBER_SHIFT = 1 << 62
 """Errors that are not for the provider have numbers below 0: keys are in their order all the same."""
-PAGED = ("lccurl", "qdb", "urlerrs")
-"""Tables whose rows are compared page by page, in this order."""
+PAGED = ("lccurl", "qdb")
+"""Tables whose rows are compared page by page, in this order, then followed (:mod:`lcc.storage.queue.following`)."""
 WHOLE: dict[str, tuple[tuple[str, ...], str]] = {
     "pidb": (
         (
@@ -44,12 +47,12 @@ WHOLE: dict[str, tuple[tuple[str, ...], str]] = {
         "pid",
     ),
     "pdelays": (DELAYS.columns, "pid"),
-    "qpsdb": (SETS.columns, "psetid, slot"),
+    "heldsweeps": (HeldSweep._fields, "pid"),
 }
 """Tables with few rows of a provider: all their columns, and the order of the rows."""
 _COUNTERS = ("batch", "psetid", "behind")
 COUNTERS_KIND = "counters"
-_OF_TASKS = int(HINTS | Source.POLLED)
+_SET_COLUMNS = ("psetid", "slot", "connseq", "fullset", "time")
 
 
 class StagedRow(NamedTuple):
@@ -94,33 +97,42 @@ def departing_page(txn: Txn, pid: int, kind: str, after: bytes, limit: int) -> P
     :param kind: of :data:`PAGED`.
     :param after: key of the last row; empty: from the start.
     """
-    if kind == "urlerrs":
-        number = int.from_bytes(after, "big") - _NUMBER_SHIFT if after else -_NUMBER_SHIFT
-        found = txn.query(
-            f"{ERRORS.select} WHERE pid = ? AND number > ? ORDER BY number LIMIT ?", [pid, number, limit]
-        )
-        rows = [
-            StagedRow((row[1] + _NUMBER_SHIFT).to_bytes(8, "big"), "", as_text(ERRORS.columns, row)) for row in found
-        ]
-    else:
-        table = CACHE if kind == "lccurl" else QUEUE
-        first, last = provider_range(pid)
-        # The first key of the range is no row's.
-        sql = f"{table.select} WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
-        found = txn.query(sql, [after or first, last, limit])
-        rows = [StagedRow(bytes(row[0]), _content(table, row), as_text(table.columns, row)) for row in found]
-        if kind == "lccurl":
-            rows = _with_origins(txn, rows)
+    first, last = provider_range(pid)
+    # The first key of the range is no row's.
+    sql = f"{_table(kind).select} WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
+    rows = _staged(txn, kind, txn.query(sql, [after or first, last, limit]))
     return Page(rows, rows[-1].key if len(rows) == limit else None)
 
 
+def departing_rows(txn: Txn, keys: Sequence[bytes]) -> dict[str, list[StagedRow]]:
+    """The rows of these keys, by table."""
+    return {
+        kind: _staged(txn, kind, txn.query_in(f"{_table(kind).select} WHERE urlkey IN ({{in}})", keys))
+        for kind in PAGED
+    }
+
+
+def _table(kind: str) -> Table:
+    return CACHE if kind == "lccurl" else QUEUED
+
+
 _MACHINE, _FILE = CACHE.columns.index("fetched_machineid"), CACHE.columns.index("fetched_fileid")
+
+
+def _staged(txn: Txn, kind: str, found: list[tuple[Any, ...]]) -> list[StagedRow]:
+    table = _table(kind)
+    rows = [StagedRow(bytes(row[0]), _content(table, row), as_text(table.columns, row)) for row in found]
+    return _with_origins(txn, rows) if kind == "lccurl" else _with_sets(txn, rows, found)
 
 
 def _content(table: Table, row: Sequence[Any]) -> str:
     if table is not CACHE or row[_FILE] is None:
         return ""
     return f"{row[_MACHINE]}/{row[_FILE]}"
+
+
+def _with(row: StagedRow, name: str, values: Sequence[Any]) -> StagedRow:
+    return row._replace(text=f'{row.text[:-1]},"{name}":{json.dumps(list(values))}}}')
 
 
 def _with_origins(txn: Txn, rows: list[StagedRow]) -> list[StagedRow]:
@@ -130,14 +142,39 @@ def _with_origins(txn: Txn, rows: list[StagedRow]) -> list[StagedRow]:
         " ON c.urlkey = o.urlkey AND c.change_number = o.change_number WHERE o.urlkey IN ({in})"
     )
     origins = {bytes(key): (subid, number) for key, subid, number in txn.query_in(sql, [row.key for row in rows])}
-    if not origins:
-        return rows
-    return [
-        row._replace(text=f'{row.text[:-1]},"origin":{json.dumps(list(origins[row.key]))}}}')
-        if row.key in origins
-        else row
-        for row in rows
-    ]
+    return (
+        [_with(row, "origin", origins[row.key]) if row.key in origins else row for row in rows] if origins else rows
+    )
+
+
+_PSETID, _SLOT = QUEUED.columns.index("psetid"), QUEUED.columns.index("slot")
+
+
+def _with_sets(txn: Txn, rows: list[StagedRow], found: list[tuple[Any, ...]]) -> list[StagedRow]:
+    """Queue rows say what is known of their sets besides its number."""
+    sql = f"SELECT {', '.join(_SET_COLUMNS)} FROM qpsdb WHERE psetid IN ({{in}})"
+    sets = {row[:2]: row[2:] for row in txn.query_in(sql, sorted({row[_PSETID] for row in found}))}
+    places = [(row[_PSETID], row[_SLOT]) for row in found]
+    return [_with(row, "set", sets[place]) if place in sets else row for row, place in zip(rows, places, strict=True)]
+
+
+def error_key(number: int) -> bytes:
+    """Of a staged error."""
+    return (number + _NUMBER_SHIFT).to_bytes(8, "big")
+
+
+def departing_errors(txn: Txn, pid: int, staged: Collection[bytes]) -> tuple[list[StagedRow], list[bytes]]:
+    """The errors that are not staged, and the keys of those that are there no longer.  An error does not change.
+
+    :param staged: keys of those that are.
+    """
+    numbers = {
+        error_key(number): number for (number,) in txn.query("SELECT number FROM urlerrs WHERE pid = ?", [pid])
+    }
+    new = sorted(number for key, number in numbers.items() if key not in staged)
+    rows = txn.query_in(f"{ERRORS.select} WHERE pid = ? AND number IN ({{in}})", new, [pid])
+    gone = [key for key in staged if key not in numbers]
+    return [StagedRow(error_key(row[1]), "", as_text(ERRORS.columns, row)) for row in rows], gone
 
 
 def departing_whole(txn: Txn, pid: int) -> dict[str, list[StagedRow]]:
@@ -154,31 +191,19 @@ def departing_whole(txn: Txn, pid: int) -> dict[str, list[StagedRow]]:
     return found
 
 
-def departing_counts(txn: Txn, pid: int) -> dict[str, int]:
-    """How many rows of the paged tables there are."""
+def departing_counts(txn: Txn, pid: int) -> tuple[Position, dict[str, int]]:
+    """How many rows of the paged tables there are, and the position that they are of."""
     first, last = provider_range(pid)
     counts = {
         table: int(txn.value(f"SELECT COUNT(*) FROM {table} WHERE urlkey > ? AND urlkey <= ?", [first, last], 0))
-        for table in ("lccurl", "qdb")
+        for table in PAGED
     }
-    counts["urlerrs"] = int(txn.value("SELECT COUNT(*) FROM urlerrs WHERE pid = ?", [pid], 0))
-    return counts
+    return position_now(txn), counts
 
 
 def why_not(txn: Txn, pid: int) -> str:
     """Why this provider cannot leave its sub-LCC; empty: it can."""
-    row = txn.one("SELECT removed, watched FROM pidb WHERE pid = ?", [pid])
+    row = txn.one("SELECT removed FROM pidb WHERE pid = ?", [pid])
     if row is None:
         return f"its source has no provider {pid}"
-    if row[0]:
-        return f"provider {pid} is being removed"
-    if row[1]:
-        return f"provider {pid} is a watched site; those cannot be moved yet"
-    if txn.one("SELECT 1 FROM heldsweeps WHERE pid = ?", [pid]) is not None:
-        return f"deletions of provider {pid} are held: provider allow-deletions or drop-deletions first"
-    first, last = provider_range(pid)
-    for table in ("lccurl", "qdb"):
-        sql = f"SELECT 1 FROM {table} WHERE urlkey > ? AND urlkey <= ? AND source & ? <> 0 LIMIT 1"
-        if txn.one(sql, [first, last, _OF_TASKS]) is not None:
-            return f"provider {pid} has pages of tasks or crawls (feeds, sitemaps, links); those cannot be moved yet"
-    return ""
+    return f"provider {pid} is being removed" if row[0] else ""

@@ -13,21 +13,28 @@ from lcc.model.moves import Fence, HeldPiece
 from lcc.model.notifiers import NoticeId
 from lcc.storage.database.status import database_epoch
 from lcc.storage.database.transactions import Question, Txn
+from lcc.storage.queue.following import count_followed
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _HELD = ("id", "pid", "uns", "epoch", "number", "firstindex", "whole", "header", "notices", "time")
-_SELECT_FENCES = "SELECT pid, state FROM fenced WHERE state <> 'open' AND pid IN ({in})"
+_HOLDING = ", ".join(f"'{state.value}'" for state in Fence if state.holds)
+_FENCED = f"SELECT pid, state FROM fenced WHERE state IN ({_HOLDING})"
 PIECES_AT_ONCE = 20
 
 
 def fence_question(pids: Iterable[int]) -> Question:
-    """The query for the fences of these providers: (pid, state) of those that have one."""
-    return Question(_SELECT_FENCES, sorted(pids))
+    """The query for the fences of these providers: (pid, state) of those whose sets are held."""
+    return Question(f"{_FENCED} AND pid IN ({{in}})", sorted(pids))
 
 
 def fences(txn: Txn) -> dict[int, Fence]:
-    """All providers that are fenced."""
-    return {pid: Fence(state) for pid, state in txn.query("SELECT pid, state FROM fenced WHERE state <> 'open'")}
+    """All providers of which nothing is fetched."""
+    return {pid: Fence(state) for pid, state in txn.query(_FENCED)}
+
+
+def fence_epochs(txn: Txn) -> dict[int, int]:
+    """The epochs of all fences that are obeyed, or were."""
+    return dict(txn.query("SELECT pid, epoch FROM fenced"))
 
 
 def put_fence(write: WriteTransaction, pid: int, epoch: int, state: Fence) -> bool:
@@ -42,6 +49,7 @@ def put_fence(write: WriteTransaction, pid: int, epoch: int, state: Fence) -> bo
     # UNSes look at fences together with the provider's statistics.
     txn.upsert("pstats", ("pid",), [(pid,)], ("pid",), ("pid",))
     txn.upsert("fenced", ("pid", "epoch", "state"), [(pid, epoch, state.value)], ("pid",))
+    count_followed(txn)
     return True
 
 
@@ -76,7 +84,8 @@ def holds_part(txn: Txn, header: SetHeader) -> bool:
 def held_here(txn: Txn) -> list[int]:
     """Providers that are fenced no longer, with sets that are still held."""
     rows = txn.query(
-        "SELECT DISTINCT h.pid FROM heldsets h JOIN fenced f ON f.pid = h.pid AND f.state = 'open' WHERE h.whole > 0"
+        "SELECT DISTINCT h.pid FROM heldsets h JOIN fenced f ON f.pid = h.pid AND f.state IN ('open', 'followed')"
+        " WHERE h.whole > 0"
     )
     return [pid for (pid,) in rows]
 

@@ -198,9 +198,10 @@ class ResultRows:
         txn.execute_in("DELETE FROM qdb WHERE urlkey IN ({in})", sorted(self.taken))
         forget_cancelled(txn, sorted(self.cancelled))
         for key, (row, bad) in sorted(self.moved.items()):
-            txn.execute(
+            txn.execute_in(
                 "UPDATE qdb SET slot = ?, seq = ?, generation = ?, attempts = ?, unreached = ?,"
-                " bad_code = ?, bad_text = ?, bad_time = ? WHERE urlkey = ?",
-                [row.slot, row.seq, row.generation, row.attempts, row.unreached, *bad, self.now, key],
+                " bad_code = ?, bad_text = ?, bad_time = ? WHERE urlkey IN ({in})",
+                [key],
+                [row.slot, row.seq, row.generation, row.attempts, row.unreached, *bad, self.now],
             )
         self.sets.save()

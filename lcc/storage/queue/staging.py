@@ -7,8 +7,10 @@ files over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+import attrs
 
 from lcc.interfaces import IQueueRules
 from lcc.model import ANY_TYPE, KeyedNotice, Provider, SetHeader, SetPiece, Source, UrlNotice
@@ -17,9 +19,13 @@ from lcc.storage.database.order_rows import REMOVED, add_order
 from lcc.storage.database.rows import CACHED
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import add_provider
-from lcc.storage.queue.departing import COUNTERS_KIND, PAGED, WHOLE, Page, StagedRow
+from lcc.storage.queue.departing import COUNTERS_KIND, ERRORS, PAGED, WHOLE, Page, StagedRow, as_text, from_text
+from lcc.storage.queue.following import Position
 from lcc.storage.queue.write_transaction import WriteTransaction
 
+CURSOR = "cursor"
+_ONLY = b"\0"
+"""Key where a kind has one row."""
 _COLUMNS = ("pid", "kind", "rowkey", "content", "rowtext")
 _GONE = (404, 410)
 """Answers of a content port that has lost a file."""
@@ -30,7 +36,7 @@ class Staged(NamedTuple):
     """What became of a page.
 
     :ivar changed: rows that were not staged, or otherwise.
-    :ivar wanted: content that nobody has asked for yet.
+    :ivar wanted: content that nobody has asked for yet.  The cursor is saved once that is done, else with the page.
     """
 
     changed: int
@@ -63,30 +69,117 @@ def remove_carrier(txn: Txn, pid: int) -> None:
         add_order(txn, REMOVED, pid)
 
 
+@attrs.frozen
+class Cursor:
+    """How far a provider is copied (staged as a row of the kind ``cursor``, with what it is about).
+
+    :ivar position: changes up to here are staged, once the first comparison has ended.
+    :ivar base: table and key where that goes on; None: it has ended.
+    """
+
+    position: Position
+    base: tuple[str, bytes] | None = (PAGED[0], b"")
+
+
+def read_cursor(txn: Txn, pid: int) -> Cursor | None:
+    """How far a provider is copied; None: it has not begun."""
+    text = txn.value("SELECT rowtext FROM staged WHERE pid = ? AND kind = ? AND rowkey = ?", [pid, CURSOR, _ONLY])
+    if text is None:
+        return None
+    row = from_text(text)
+    base = None if row["base"] is None else (row["base"][0], bytes.fromhex(row["base"][1]))
+    return Cursor(Position(*row["position"]), base)
+
+
+def save_cursor(write: WriteTransaction, pid: int, cursor: Cursor) -> None:
+    """Note how far it is."""
+    base = None if cursor.base is None else (cursor.base[0], cursor.base[1].hex())
+    text = as_text(("position", "base"), (cursor.position, base))
+    _put(write.txn, pid, CURSOR, [StagedRow(_ONLY, "", text)])
+
+
 def stage_page(
     write: WriteTransaction,
     rules: IQueueRules,
     pid: int,
-    kind: str,
-    after: bytes,
+    after: tuple[str, bytes],
     page: Page,
     carrier: int,
     content: str,
+    cursor: Cursor,
 ) -> Staged:
-    """Make what is staged of a page of keys as it is at the source."""
-    txn = write.txn
+    """Make what is staged of a page of keys as it is at the source.
+
+    :param after: table, and key of the last row before the page.
+    :param cursor: how far it is with this page.
+    """
+    kind, key = after
     upto = _LAST_KEY if page.upto is None else page.upto
     staged = {
         bytes(key): text
-        for key, text in txn.query(
+        for key, text in write.txn.query(
             "SELECT rowkey, rowtext FROM staged WHERE pid = ? AND kind = ? AND rowkey > ? AND rowkey <= ?",
-            [pid, kind, after, upto],
+            [pid, kind, key, upto],
         )
     }
-    new = [row for row in page.rows if staged.pop(row.key, None) != row.text]
-    txn.upsert("staged", _COLUMNS, [(pid, kind, *row) for row in new], ("pid", "kind", "rowkey"))
-    txn.execute_in("DELETE FROM staged WHERE pid = ? AND kind = ? AND rowkey IN ({in})", sorted(staged), [pid, kind])
-    return Staged(len(new) + len(staged), unasked(txn, rules, carrier, content, [row.content for row in page.rows]))
+    changed = _stage(write.txn, pid, kind, staged, page.rows)
+    wanted = unasked(write.txn, rules, carrier, content, [row.content for row in page.rows])
+    if not wanted:
+        save_cursor(write, pid, cursor)
+    return Staged(changed, wanted)
+
+
+def stage_touched(
+    write: WriteTransaction,
+    rules: IQueueRules,
+    pid: int,
+    keys: Sequence[bytes],
+    found: Mapping[str, Sequence[StagedRow]],
+    carrier: int,
+    content: str,
+    cursor: Cursor,
+) -> Staged:
+    """Make what is staged of these keys as it is at the source.
+
+    :param found: the rows that it has, by table.
+    """
+    txn = write.txn
+    sql = "SELECT rowkey, rowtext FROM staged WHERE pid = ? AND kind = ? AND rowkey IN ({in})"
+    changed = 0
+    for kind, rows in found.items():
+        staged = {bytes(key): text for key, text in txn.query_in(sql, keys, [pid, kind])}
+        changed += _stage(txn, pid, kind, staged, rows)
+    wanted = unasked(txn, rules, carrier, content, [row.content for row in found["lccurl"]])
+    if not wanted:
+        save_cursor(write, pid, cursor)
+    return Staged(changed, wanted)
+
+
+def _stage(txn: Txn, pid: int, kind: str, staged: dict[bytes, str], rows: Sequence[StagedRow]) -> int:
+    """Replace what is staged by these rows; gives how many of them differ."""
+    new = [row for row in rows if staged.pop(row.key, None) != row.text]
+    _put(txn, pid, kind, new)
+    _remove(txn, pid, kind, sorted(staged))
+    return len(new) + len(staged)
+
+
+def _put(txn: Txn, pid: int, kind: str, rows: Iterable[StagedRow]) -> None:
+    txn.upsert("staged", _COLUMNS, [(pid, kind, *row) for row in rows], ("pid", "kind", "rowkey"))
+
+
+def _remove(txn: Txn, pid: int, kind: str, keys: Iterable[bytes]) -> None:
+    txn.execute_in("DELETE FROM staged WHERE pid = ? AND kind = ? AND rowkey IN ({in})", keys, [pid, kind])
+
+
+def staged_keys(txn: Txn, pid: int, kind: str) -> list[bytes]:
+    """Keys of what is staged of a table."""
+    return [bytes(key) for (key,) in txn.query("SELECT rowkey FROM staged WHERE pid = ? AND kind = ?", [pid, kind])]
+
+
+def stage_errors(write: WriteTransaction, pid: int, new: Sequence[StagedRow], gone: Sequence[bytes]) -> None:
+    """Stage errors, and forget those that are there no longer."""
+    _put(write.txn, pid, ERRORS.name, new)
+    _remove(write.txn, pid, ERRORS.name, gone)
 
 
 def stage_whole(write: WriteTransaction, pid: int, rows: dict[str, list[StagedRow]]) -> None:
@@ -106,7 +199,8 @@ def staged_counts(txn: Txn, pid: int) -> dict[str, int]:
 def forget_staged(write: WriteTransaction, pid: int, limit: int) -> bool:
     """Forget the next rows of what is staged; True: there are more."""
     txn = write.txn
-    for kind in (*PAGED, *WHOLE, COUNTERS_KIND):
+    # The cursor first: what is left would be taken for whole.
+    for kind in (CURSOR, *PAGED, ERRORS.name, *WHOLE, COUNTERS_KIND):
         keys = [
             key
             for (key,) in txn.query(
@@ -114,7 +208,7 @@ def forget_staged(write: WriteTransaction, pid: int, limit: int) -> bool:
             )
         ]
         if keys:
-            txn.execute_in("DELETE FROM staged WHERE pid = ? AND kind = ? AND rowkey IN ({in})", keys, [pid, kind])
+            _remove(txn, pid, kind, keys)
             return True
     return False
 

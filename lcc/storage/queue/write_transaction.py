@@ -19,6 +19,7 @@ from lcc.model import SITE, UrlNotice
 from lcc.storage.database.rows import TOLD, last_generation
 from lcc.storage.database.stored_notices import write_notice
 from lcc.storage.database.transactions import Question, Txn
+from lcc.storage.queue.following import TouchedRows
 from lcc.storage.queue.notifications import PendingNotifications
 
 _STATS = (
@@ -128,6 +129,8 @@ class WriteTransaction:
         self._counters_before = dict(self._counters)
         if self._counters["qm_run"] != run:
             raise Busy(f"a newer queue manager (run {self._counters['qm_run']}) has claimed the database")
+        if self._counters["followed"]:
+            txn.journal = TouchedRows(txn, self._counters["touched"])
         self._stats: dict[int, Stats] = {}
         self._stats_before: dict[int, tuple[Any, ...]] = {}
         self._add_stats(wanted, stats)

@@ -4,8 +4,17 @@
 CREATE TABLE fenced (
     pid INTEGER NOT NULL PRIMARY KEY,
     epoch INTEGER NOT NULL,                     -- only a higher one changes the row
-    state TEXT NOT NULL                         -- open, frozen, left (lcc.model.moves.Fence)
+    state TEXT NOT NULL,                        -- open, followed, frozen, arriving, left (lcc.model.moves.Fence)
+    edits INTEGER NOT NULL DEFAULT 0            -- grows when its row of pidb is changed, so that this and a fence exclude each other
 );
+
+-- Keys of rows (lccurl, qdb) of followed and frozen providers that have changed since they are followed.
+CREATE TABLE touched (
+    urlkey BLOB NOT NULL PRIMARY KEY,
+    pid INTEGER NOT NULL,
+    number INTEGER NOT NULL                     -- of the transaction that has changed it last (counters.touched)
+) WITHOUT ROWID;
+CREATE INDEX touched_number ON touched (pid, number, urlkey);
 
 -- Sets of fenced providers, which UNSes had taken before: a row for each piece, in the order of their ids.
 CREATE TABLE heldsets (
@@ -26,7 +35,7 @@ CREATE INDEX heldsets_pid ON heldsets (pid, whole);
 -- Rows of the source, until the provider is here.
 CREATE TABLE staged (
     pid INTEGER NOT NULL,
-    kind TEXT NOT NULL,                         -- the table there: lccurl, qdb, urlerrs
+    kind TEXT NOT NULL,                         -- the table there; cursor: how far it is copied
     rowkey BLOB NOT NULL,                       -- of the row; of errors the number, in order
     content TEXT NOT NULL,                      -- MACHINE/FILE of its content there; empty: none
     rowtext TEXT NOT NULL,                      -- all columns, JSON
@@ -52,4 +61,4 @@ CREATE TABLE flips (
     time INTEGER NOT NULL                       -- when it was noted
 );
 CREATE INDEX flips_pid ON flips (pid, flip);
-INSERT INTO counters (name, value) VALUES ('held', 0);
+INSERT INTO counters (name, value) VALUES ('held', 0), ('followed', 0), ('touched', 0);

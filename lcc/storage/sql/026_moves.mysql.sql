@@ -4,7 +4,16 @@
 CREATE TABLE IF NOT EXISTS fenced (
     pid INT NOT NULL PRIMARY KEY,
     epoch BIGINT NOT NULL,                      -- only a higher one changes the row
-    state VARCHAR(16) NOT NULL                  -- open, frozen, left (lcc.model.moves.Fence)
+    state VARCHAR(16) NOT NULL,                 -- open, followed, frozen, arriving, left (lcc.model.moves.Fence)
+    edits BIGINT NOT NULL DEFAULT 0             -- grows when its row of pidb is changed, so that this and a fence exclude each other
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Keys of rows (lccurl, qdb) of followed and frozen providers that have changed since they are followed.
+CREATE TABLE IF NOT EXISTS touched (
+    urlkey BINARY(20) NOT NULL PRIMARY KEY,
+    pid INT NOT NULL,
+    number BIGINT NOT NULL,                     -- of the transaction that has changed it last (counters.touched)
+    INDEX touched_number (pid, number, urlkey)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- Sets of fenced providers, which UNSes had taken before: a row for each piece, in the order of their ids.
@@ -26,7 +35,7 @@ CREATE TABLE IF NOT EXISTS heldsets (
 -- Rows of the source, until the provider is here.
 CREATE TABLE IF NOT EXISTS staged (
     pid INT NOT NULL,
-    kind VARCHAR(16) NOT NULL,                  -- the table there: lccurl, qdb, urlerrs
+    kind VARCHAR(16) NOT NULL,                  -- the table there; cursor: how far it is copied
     rowkey VARBINARY(20) NOT NULL,              -- of the row; of errors the number, in order
     content VARCHAR(64) NOT NULL,               -- MACHINE/FILE of its content there; empty: none
     rowtext LONGTEXT NOT NULL,                  -- all columns, JSON
@@ -52,4 +61,4 @@ CREATE TABLE IF NOT EXISTS flips (
     time BIGINT NOT NULL,                       -- when it was noted
     INDEX flips_pid (pid, flip)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
-INSERT IGNORE INTO counters (name, value) VALUES ('held', 0);
+INSERT IGNORE INTO counters (name, value) VALUES ('held', 0), ('followed', 0), ('touched', 0);

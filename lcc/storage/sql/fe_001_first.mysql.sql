@@ -74,7 +74,7 @@ CREATE TABLE IF NOT EXISTS fences (
     pid INT NOT NULL,                           -- who moves
     subid INT NOT NULL,                         -- who obeys
     epoch BIGINT NOT NULL,                      -- only a higher one changes the row
-    state VARCHAR(16) NOT NULL,                 -- open, frozen, left (lcc.model.moves.Fence)
+    state VARCHAR(16) NOT NULL,                 -- open, followed, frozen, left (lcc.model.moves.Fence)
     obeyed_epoch BIGINT NOT NULL,               -- the sub-LCC is in that state since this epoch: drained, if frozen
     changed_time BIGINT NOT NULL,               -- when epoch or state changed last
     PRIMARY KEY (pid, subid),

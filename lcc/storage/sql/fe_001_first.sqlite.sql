@@ -74,7 +74,7 @@ CREATE TABLE fences (
     pid INTEGER NOT NULL,                       -- who moves
     subid INTEGER NOT NULL,                     -- who obeys
     epoch INTEGER NOT NULL,                     -- only a higher one changes the row
-    state TEXT NOT NULL,                        -- open, frozen, left (lcc.model.moves.Fence)
+    state TEXT NOT NULL,                        -- open, followed, frozen, left (lcc.model.moves.Fence)
     obeyed_epoch INTEGER NOT NULL,              -- the sub-LCC is in that state since this epoch: drained, if frozen
     changed_time INTEGER NOT NULL,              -- when epoch or state changed last
     PRIMARY KEY (pid, subid)

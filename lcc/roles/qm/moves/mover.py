@@ -16,41 +16,26 @@ from twisted.logger import Logger
 from lcc.model.frontend import SubLcc
 from lcc.model.moves import UNDECIDED, Move, MoveState
 from lcc.roles.qm.engine import QmEngine
+from lcc.roles.qm.moves.copying import Copying, carrier_of, content_of
 from lcc.roles.qm.moves.held import apply_held
 from lcc.storage.database.database import Database
-from lcc.storage.database.status import database_epoch
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves as front_moves
-from lcc.storage.queue.arrivals import arrive_page
-from lcc.storage.queue.departing import PAGED, departing_counts, departing_page, departing_whole, why_not
-from lcc.storage.queue.fences import applied_upto, held_elsewhere
-from lcc.storage.queue.staging import (
-    carried_set,
-    content_left,
-    forget_staged,
-    make_carrier,
-    remove_carrier,
-    stage_page,
-    stage_whole,
-    staged_counts,
-    uncopied,
-)
+from lcc.storage.queue.arrivals import admit, arrive_page
+from lcc.storage.queue.departing import why_not
+from lcc.storage.queue.fences import held_elsewhere
+from lcc.storage.queue.staging import forget_staged, make_carrier, remove_carrier
 from lcc.storage.queue.store import QueueStore
 
 _log = Logger()
 
 PAGE_ROWS = 1000
 PAUSE_SECONDS = 0.02
-"""Between pages, so that others get their turns."""
 AGAIN_SECONDS = 1.0
-"""From one comparison to the next."""
+"""From one look at what has changed to the next."""
 FEW_ROWS = 500
 FEW_FILES = 20
 """With so little left a provider is frozen."""
-DAMAGED_MAX, DAMAGED_SHARE = 100, 0.05
-"""More files that the source has lost say that they were not looked for in the right place."""
-FILES_AHEAD = 5000
-"""Content files that wait to be fetched while more rows are read."""
 FREEZE_SECONDS = 20.0
 """A freeze that has not flipped by then is given up."""
 SHORTLY_SECONDS = 0.1
@@ -181,60 +166,36 @@ class Mover:
         if clock.seconds() < self._compared.get(move.id, 0.0):
             return False
         await self._check(move, source)
-        changed = await self._compare(move, source, PAUSE_SECONDS)
+        if not await self._has_obeyed(move):
+            return True
+        copying = self._copying(move, source)
+        compared = await copying.compare()
+        followed = await copying.follow(pause=True)
+        counted, rows = move.number("counted"), move.number("rows")
+        if compared or not counted:
+            counted, rows = int(await copying.is_complete() or 0), await copying.rows()
         self._compared[move.id] = clock.seconds() + AGAIN_SECONDS
-        left = await self._database.interact(content_left, _carrier(move))
+        left = await copying.content_left()
+        await copying.check_content(rows)
+        changed = compared + (followed or 0)
         passes = move.number("passes") + 1
-        counts = await self._database.interact(staged_counts, move.pid)
-        await self._check_copies(move, counts["lccurl"])
-        progress = {"passes": passes, "rows": counts["lccurl"], "changed": changed, "content_left": left}
+        progress = {"passes": passes, "rows": rows, "counted": counted, "changed": changed, "content_left": left}
         noted = await self._note(move, progress, move.why)
-        if changed <= FEW_ROWS * passes and left <= FEW_FILES and self._may_freeze(noted):
+        if followed is not None and changed <= FEW_ROWS * passes and left <= FEW_FILES and self._may_freeze(noted):
             await self._front.write(front_moves.freeze, noted, self._engine.now())
             return True
         return False
 
-    async def _check_copies(self, move: Move, rows: int) -> None:
-        """:raises CannotMove: content cannot be copied, though it may be there."""
-        found = await self._database.interact(uncopied, _carrier(move))
-        count, message = found.failed, found.message
-        if not count and found.gone > DAMAGED_MAX + DAMAGED_SHARE * rows:
-            count, message = found.gone, "they are missing there"
-        if count:
-            raise front_moves.CannotMove(f"{count} content files cannot be copied from {_content(move)}: {message}")
+    def _copying(self, move: Move, source: SubLcc) -> Copying:
+        return Copying(self._engine, self._store, self._database, self._source(source), move)
+
+    async def _has_obeyed(self, move: Move) -> bool:
+        fence = await self._front.interact(front_moves.get_fence, move.pid, move.source)
+        return fence is not None and fence.obeyed_epoch >= move.epoch
 
     def _may_freeze(self, move: Move) -> bool:
         waited = self._engine.now() - move.number("frozen_time")
-        return move.number("passes") > 1 and not 0 <= waited < FREEZE_AGAIN_SECONDS
-
-    async def _compare(self, move: Move, source: SubLcc, pause: float) -> int:
-        """Make what is staged as the source is; gives the number of rows that differed."""
-        there, carrier, content = self._source(source), _carrier(move), _content(move)
-        changed = 0
-        for kind in PAGED:
-            after: bytes | None = b""
-            while after is not None:
-                page = await there.interact(departing_page, move.pid, kind, after, PAGE_ROWS)
-                staged = await self._step(
-                    stage_page, self._store.rules, move.pid, kind, after, page, carrier, content
-                )
-                changed += staged.changed
-                if staged.wanted:
-                    await self._fetch(move, staged.wanted)
-                after = page.upto
-                if pause:
-                    await self._sleep(pause)
-                    while await self._database.interact(content_left, carrier) > FILES_AHEAD:
-                        await self._sleep(1.0)
-        return changed
-
-    async def _fetch(self, move: Move, names: list[str]) -> None:
-        """Have content fetched from the source."""
-        now = self._engine.now()
-        epoch = await self._database.interact(database_epoch)
-        number = await self._database.interact(applied_upto, f"move/{move.id}", epoch) + 1
-        piece = carried_set(self._store.rules, move, _carrier(move), _content(move), names, epoch, number, now)
-        self._engine.absorbed(await self._store.absorb([piece], now))
+        return not 0 <= waited < FREEZE_AGAIN_SECONDS
 
     # Freezing.
 
@@ -242,23 +203,24 @@ class Mover:
         if self._is_over(move):
             await self._thaw(move, "it does not come to rest: a set is arriving, or a fetch does not end")
             return
-        fence = await self._front.interact(front_moves.get_fence, move.pid, move.source)
-        if fence is None or fence.obeyed_epoch < move.epoch:
+        if not await self._has_obeyed(move):
             return
         await self._check(move, source)
-        await self._compare(move, source, 0.0)
-        there = self._source(source)
-        await self._step(stage_whole, move.pid, await there.interact(departing_whole, move.pid))
-        counted = await there.interact(departing_counts, move.pid)
-        if counted != await self._database.interact(staged_counts, move.pid):
-            return  # it is compared again
+        copying = self._copying(move, source)
+        if await copying.follow(pause=False) is None:
+            await self._thaw(move, "its source was put back from a backup")
+            return
+        if not move.number("counted") and not await copying.is_complete():
+            await self._thaw(move, "rows are missing, and copied again")
+            return
+        await copying.copy_whole()
         until = self._engine.clock.seconds() + FREEZE_SECONDS
-        while await self._database.interact(content_left, _carrier(move)):
+        while await copying.content_left():
             if self._engine.clock.seconds() > until:
                 await self._thaw(move, "its content does not come from the source in time")
                 return
             await self._sleep(SHORTLY_SECONDS)
-        await self._check_copies(move, counted["lccurl"])
+        await copying.check_content(move.number("rows"))
         await self._front.write(front_moves.flip, move, self._engine.now())
 
     def _is_over(self, move: Move) -> bool:
@@ -272,10 +234,16 @@ class Mover:
 
     async def _arrive(self, move: Move, source: SubLcc) -> None:
         engine = self._engine
-        rules, carrier, content = self._store.rules, _carrier(move), _content(move)
+        rules, carrier, content = self._store.rules, carrier_of(move), content_of(move)
+        engine.scheduler.frozen.freeze(move.pid)
+        delay = await self._step(admit, move)
+        if delay is not None:
+            engine.delay_timer.arrived(delay)
+        engine.reader.provider_changed(move.pid)
+        await self._front.write(front_moves.admit, move, engine.now())
         more = True
         while more:
-            arrived, outcome = await self._store.move_step(engine.now(), arrive_page, rules, move, carrier, content)
+            arrived = await self._step(arrive_page, rules, move, carrier, content)
             more = arrived.more
             for url in arrived.damaged:
                 _log.warn(
@@ -284,11 +252,8 @@ class Mover:
                     pid=move.pid,
                     name=source.name,
                 )
-            if arrived.delay is not None:
-                engine.delay_timer.arrived(arrived.delay)
-            engine.absorbed(outcome)
+            await self._sleep(PAUSE_SECONDS)
         engine.scheduler.frozen.thaw(move.pid)
-        engine.reader.provider_changed(move.pid)
         await self._front.write(front_moves.activate, move, engine.now())
         engine.pump()
 
@@ -300,8 +265,8 @@ class Mover:
     async def _forget(self, move: Move) -> None:
         while await self._step(forget_staged, move.pid, PAGE_ROWS):
             await self._sleep(PAUSE_SECONDS)
-        if _carrier(move):
-            await self._database.write(remove_carrier, _carrier(move))
+        if carrier_of(move):
+            await self._database.write(remove_carrier, carrier_of(move))
 
     # Inside.
 
@@ -315,15 +280,6 @@ class Mover:
 
     def _sleep(self, seconds: float) -> Deferred[None]:
         return deferLater(self._engine.clock, seconds)
-
-
-def _carrier(move: Move) -> int:
-    return move.number("carrier")
-
-
-def _content(move: Move) -> str:
-    """The URL that content was asked for by, whatever the sub-LCC's is by now."""
-    return str(move.progress["content"])
 
 
 def _is_here(txn: Txn, pid: int) -> bool:

@@ -22,7 +22,7 @@ from lcc.storage.queue.store import QueueStore
 _log = Logger()
 
 LOOK_SECONDS = 1.0
-SOON_SECONDS = 0.1
+SOON_SECONDS = 0.2
 AFTER_ERROR_SECONDS = 60.0
 """Such as: the queue manager may not read the front end's tables."""
 

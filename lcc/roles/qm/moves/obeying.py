@@ -8,16 +8,20 @@ from lcc.model.moves import Fence, FenceOrder
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.held import apply_held
 from lcc.storage.database.database import Database
+from lcc.storage.database.order_rows import has_orders
 from lcc.storage.fe.moves import departure, fences_for, obeyed
 from lcc.storage.queue.arrivals import leave_page
-from lcc.storage.queue.fences import forget_held, forget_old_held, held_here, put_fence
+from lcc.storage.queue.fences import fence_epochs, forget_held, forget_old_held, held_here, put_fence
+from lcc.storage.queue.following import forget_touched
 from lcc.storage.queue.store import QueueStore
+from lcc.storage.queue.write_transaction import WriteTransaction
 
 _log = Logger()
 
 HELD_SECONDS = 60 * 86400
 """How long sets are kept for a provider's new home, which looks for them much shorter."""
 FORGET_EVERY_SECONDS = 3600.0
+_PAGE_KEYS = 2000
 
 
 class Obeying:
@@ -40,11 +44,15 @@ class Obeying:
         :param subid: this sub-LCC.
         """
         soon = False
-        for order in await self._front.interact(fences_for, subid):
+        orders = await self._front.interact(fences_for, subid)
+        known = await self._database.select(fence_epochs) if orders else {}
+        for order in orders:
             frozen = order.pid in self._engine.scheduler.frozen
             # One that was put back from a backup has forgotten what it has obeyed.
-            if order.obeyed_epoch < order.epoch or frozen != (order.state is not Fence.OPEN):
+            forgotten = frozen != order.state.holds or known.get(order.pid, -1) < order.epoch
+            if order.obeyed_epoch < order.epoch or forgotten:
                 soon |= not await self._obey(order)
+            soon |= order.state is Fence.FOLLOWED  # it will soon be frozen, and everybody wait
         await self._apply_here(subid)
         if self._engine.clock.seconds() >= self._next_forgetting:
             self._next_forgetting = self._engine.clock.seconds() + FORGET_EVERY_SECONDS
@@ -58,13 +66,15 @@ class Obeying:
         if not known:
             return True  # the front end's database was put back from a backup
         frozen = engine.scheduler.frozen
-        if order.state is Fence.OPEN:
+        if not order.state.holds:
             frozen.thaw(pid)
             engine.pump()
+            if order.state is Fence.OPEN:
+                await self._forget_touched(pid)
         else:
             frozen.freeze(pid)
             engine.dispatcher.send_recalls()
-            if not self._is_still(pid):
+            if not self._is_still(pid) or await self._database.select(has_orders, pid):
                 return False
             if order.state is Fence.LEFT:
                 await self._leave(order)
@@ -77,6 +87,11 @@ class Obeying:
         if engine.leases.awaited or any(absorber.has_some_of(pid) for absorber in engine.absorbers):
             return False
         return engine.scheduler.frozen.is_still(pid)
+
+    async def _forget_touched(self, pid: int) -> None:
+        more = True
+        while more:
+            more, _ = await self._store.move_step(self._engine.now(), _forget_touched, pid)
 
     async def _leave(self, order: FenceOrder) -> None:
         engine = self._engine
@@ -97,3 +112,7 @@ class Obeying:
         for pid in await self._database.interact(held_here):
             upto = await apply_held(self._engine, self._store, self._database, self._database, subid, pid)
             await self._store.move_step(self._engine.now(), forget_held, pid, upto)
+
+
+def _forget_touched(write: WriteTransaction, pid: int) -> bool:
+    return forget_touched(write.txn, pid, _PAGE_KEYS)

@@ -1,0 +1,257 @@
+"""Copies a provider's rows and content from its source, and follows what changes there (doc/moves.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from lcc.model.moves import Move
+from lcc.roles.qm.engine import QmEngine
+from lcc.storage.database.database import Database
+from lcc.storage.database.status import database_epoch
+from lcc.storage.database.transactions import Txn
+from lcc.storage.fe.moves import CannotMove
+from lcc.storage.queue.departing import (
+    ERRORS,
+    PAGED,
+    StagedRow,
+    departing_counts,
+    departing_errors,
+    departing_page,
+    departing_rows,
+    departing_whole,
+)
+from lcc.storage.queue.fences import applied_upto
+from lcc.storage.queue.following import Position, is_known, position_now, touched_after
+from lcc.storage.queue.staging import (
+    Cursor,
+    Staged,
+    carried_set,
+    content_left,
+    read_cursor,
+    save_cursor,
+    stage_errors,
+    stage_page,
+    stage_touched,
+    stage_whole,
+    staged_counts,
+    staged_keys,
+    uncopied,
+)
+from lcc.storage.queue.store import QueueStore
+
+_log = Logger()
+
+PAGE_ROWS = 1000
+PAUSE_SECONDS = 0.02
+"""Between pages, so that others get their turns."""
+DAMAGED_MAX, DAMAGED_SHARE = 100, 0.05
+"""More files that the source has lost say that they were not looked for in the right place."""
+FILES_AHEAD = 5000
+"""Content files that wait to be fetched while more rows are read."""
+
+
+@attrs.frozen
+class Touched:
+    """A page of what has changed at the source.
+
+    :ivar position: behind it; None: the source was put back from a backup, nothing is known.
+    :ivar more: there is more.
+    """
+
+    keys: list[bytes]
+    rows: dict[str, list[StagedRow]]
+    position: Position | None
+    more: bool
+
+
+class Copying:
+    """One look at a move that copies.
+
+    :param there: the database of the source.
+    """
+
+    def __init__(self, engine: QmEngine, store: QueueStore, database: Database, there: Database, move: Move) -> None:
+        self._engine = engine
+        self._store = store
+        self._database = database
+        self._there = there
+        self._move = move
+        self._pid = move.pid
+        self._carrier = carrier_of(move)
+        self._content = content_of(move)
+
+    async def compare(self) -> int:
+        """Copy all rows, unless they are; gives how many were written.
+
+        The changes since are followed from before the first one was read.  If what has changed is not known, because
+        the source was put back from a backup, all is compared again.
+        """
+        cursor = await self._database.interact(read_cursor, self._pid)
+        if cursor is None or not await self._there.interact(is_known, cursor.position):
+            if cursor is not None:
+                _log.warn(
+                    "The source of provider {pid} was put back from a backup: its rows are compared again",
+                    pid=self._pid,
+                )
+            cursor = Cursor(await self._there.interact(position_now))
+            await self._step(save_cursor, self._pid, cursor)
+        changed = 0
+        while cursor.base is not None:
+            kind, after = cursor.base
+            page = await self._there.interact(departing_page, self._pid, kind, after, PAGE_ROWS)
+            base = _next_base(kind, page.upto)
+            next_cursor = attrs.evolve(cursor, base=base)
+            staged = await self._step(
+                stage_page, self._store.rules, self._pid, cursor.base, page, *self._target, next_cursor
+            )
+            cursor = next_cursor
+            changed += await self._staged(staged, cursor)
+            await self._pause()
+        return changed
+
+    async def follow(self, pause: bool) -> int | None:
+        """Copy what has changed since; gives how many rows were written; None: all must be compared again.
+
+        :param pause: the provider goes on: so may others.
+        """
+        changed = 0
+        while True:
+            cursor = await self._database.interact(read_cursor, self._pid)
+            if cursor is None or cursor.base is not None:
+                return None
+            touched = await self._there.interact(_touched, self._pid, cursor.position)
+            if touched.position is None:
+                return None
+            if touched.keys:
+                cursor = attrs.evolve(cursor, position=touched.position)
+                staged = await self._step(
+                    stage_touched,
+                    self._store.rules,
+                    self._pid,
+                    touched.keys,
+                    touched.rows,
+                    *self._target,
+                    cursor,
+                )
+                changed += await self._staged(staged, cursor)
+            if not touched.more:
+                break
+            if pause:
+                await self._pause()
+        keys = await self._database.interact(staged_keys, self._pid, ERRORS.name)
+        new, gone = await self._there.interact(departing_errors, self._pid, keys)
+        if new or gone:
+            await self._step(stage_errors, self._pid, new, gone)
+        return changed
+
+    async def is_complete(self) -> bool | None:
+        """Whether as many rows are staged as there are at the source; None: it has changed meanwhile, nobody knows.
+
+        That it is not would be a fault of this program: what has changed was not noted.  Then all is compared again.
+        """
+        cursor = await self._database.interact(read_cursor, self._pid)
+        position, counts = await self._there.interact(departing_counts, self._pid)
+        if cursor is None or cursor.base is not None:
+            return None
+        behind, _ = await self._there.interact(touched_after, self._pid, cursor.position, 1)
+        staged = await self._database.interact(staged_counts, self._pid)
+        if counts == staged:
+            return True
+        if behind:
+            return None
+        _log.error(
+            "Provider {pid}: {staged} rows are copied, but its source has {counts}: all are compared again",
+            pid=self._pid,
+            staged=staged,
+            counts=counts,
+        )
+        await self._step(save_cursor, self._pid, Cursor(position))
+        return False
+
+    async def copy_whole(self) -> None:
+        """Copy the small tables."""
+        await self._step(stage_whole, self._pid, await self._there.interact(departing_whole, self._pid))
+
+    async def rows(self) -> int:
+        """How many rows of the cache are copied."""
+        return (await self._database.interact(staged_counts, self._pid))["lccurl"]
+
+    async def content_left(self) -> int:
+        """Content files that are still to be copied."""
+        return await self._database.interact(content_left, self._carrier)
+
+    async def check_content(self, rows: int) -> None:
+        """:raises CannotMove: content cannot be copied, though it may be there.
+
+        :param rows: that are copied.
+        """
+        found = await self._database.interact(uncopied, self._carrier)
+        count, message = found.failed, found.message
+        if not count and found.gone > DAMAGED_MAX + DAMAGED_SHARE * rows:
+            count, message = found.gone, "they are missing there"
+        if count:
+            raise CannotMove(f"{count} content files cannot be copied from {self._content}: {message}")
+
+    # Inside.
+
+    @property
+    def _target(self) -> tuple[int, str]:
+        return self._carrier, self._content
+
+    async def _staged(self, staged: Staged, cursor: Cursor) -> int:
+        if staged.wanted:
+            await self._fetch(staged.wanted)
+            await self._step(save_cursor, self._pid, cursor)
+        return staged.changed
+
+    async def _fetch(self, names: list[str]) -> None:
+        """Have content fetched from the source."""
+        now, move = self._engine.now(), self._move
+        epoch = await self._database.interact(database_epoch)
+        number = await self._database.interact(applied_upto, f"move/{move.id}", epoch) + 1
+        piece = carried_set(self._store.rules, move, *self._target, names, epoch, number, now)
+        self._engine.absorbed(await self._store.absorb([piece], now))
+
+    async def _pause(self) -> None:
+        await self._sleep(PAUSE_SECONDS)
+        while await self.content_left() > FILES_AHEAD:
+            await self._sleep(1.0)
+
+    async def _step(self, function: Callable[..., object], *args: object) -> Any:
+        result, outcome = await self._store.move_step(self._engine.now(), function, *args)
+        self._engine.absorbed(outcome)
+        return result
+
+    def _sleep(self, seconds: float) -> Deferred[None]:
+        return deferLater(self._engine.clock, seconds)
+
+
+def carrier_of(move: Move) -> int:
+    """The provider that carries its content; 0: there is none yet."""
+    return move.number("carrier")
+
+
+def content_of(move: Move) -> str:
+    """The URL that content was asked for by, whatever the sub-LCC's is by now."""
+    return str(move.progress["content"])
+
+
+def _next_base(kind: str, upto: bytes | None) -> tuple[str, bytes] | None:
+    if upto is not None:
+        return kind, upto
+    at = PAGED.index(kind) + 1
+    return (PAGED[at], b"") if at < len(PAGED) else None
+
+
+def _touched(txn: Txn, pid: int, position: Position) -> Touched:
+    """The next rows that have changed, all of one moment."""
+    if not is_known(txn, position):
+        return Touched([], {}, None, more=False)
+    keys, upto = touched_after(txn, pid, position, PAGE_ROWS)
+    return Touched(keys, departing_rows(txn, keys) if keys else {}, upto, more=len(keys) == PAGE_ROWS)
