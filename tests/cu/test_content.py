@@ -214,7 +214,7 @@ def test_what_is_not_there(host: Host) -> Any:
         ("/3/50", 410),
         ("/3/100", 404),
         ("/3/0", 404),
-        ("/4/7", 404),
+        ("/4/7", 421),
         ("/3/7/", 404),
         ("/3/..%2f..%2fcounter", 404),
         ("/3/-1", 404),
@@ -346,7 +346,7 @@ def test_through_a_central_botm(host: Host, logged_errors: LoggedErrors) -> Any:
             while True:
                 try:
                     return (yield client.open(machine, file))
-                except ContentGone:
+                except ContentUnavailable:
                     yield deferLater(host.reactor, 0.05)
 
         return wait()
@@ -370,6 +370,12 @@ def test_through_a_central_botm(host: Host, logged_errors: LoggedErrors) -> Any:
     assert (yield done) == BIG_BYTES
     answer, _ = yield ask(central, "/4/9")
     assert (answer.status, answer.headers["Location"]) == (307, f"http://127.0.0.1:{number}/4/9")
+    # Through the central one all the same, for who may reach no other machine.
+    answer, body = yield ask(central, "/4/9?relay=yes")
+    assert (answer.status, body) == (200, bytes(BIG_BYTES))
+    # One that is not connected may have the file.
+    answer, _ = yield ask(central, "/5/9")
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
     assert client._known == {4: f"http://127.0.0.1:{number}"}
     # A big one through the central one, with its reader standing still for a while.
     put(near, 8, bytes(BIG_BYTES))
@@ -431,7 +437,7 @@ def test_a_machine_that_names_the_central_ones_own_socket_is_not_asked_in_circle
     host.start("near", f'parent = "unix:{central.home}/botm.sock"\nmachine = 3\n{own}')
     for _ in range(200):
         answer, _body = yield ask(central, "/3/7")
-        if answer.status != 404:
+        if answer.status != 503:
             break
         yield deferLater(host.reactor, 0.05)
     assert answer.status == 502

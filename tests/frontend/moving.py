@@ -182,7 +182,7 @@ class Front:
     def answer(self, sub: Sub, order: Fetch) -> dict[str, Any]:
         """What a robot brings."""
         if order.url.startswith("http://content-"):
-            name = order.url.split("/", 3)[3]
+            name = order.url.removesuffix("?relay=yes").split("/", 3)[3]
             machine, file = map(int, name.split("/"))
             source = self.subs[machine // 10 - 1]
             rows = source.query(

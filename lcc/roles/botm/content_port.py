@@ -3,13 +3,14 @@
 ``/MACHINE/FILE``
     The content file, both ids in decimal.  Of this machine: read from the disk, also in part (one ``Range``); a read
     that has begun ends well, also if the file is removed meanwhile.  Of a machine behind this (central) BOT-M: from
-    where that machine's content is read, by a redirect (307) if that is an HTTP address, else through here.
+    where that machine's content is read, by a redirect (307) if that is an HTTP address, else through here.  With the
+    query ``?relay=yes`` always through here: for clients that may reach no other machine.
 ``/status``
     What this BOT-M holds that no row of the database needs to know yet; for ``lcc-admin fsck``.
 
-A content file never changes, so its entity tag is its name.  404: there is no such machine, or the file's id was
-never given out; 410: there is no such file any longer; 503: it is not known yet whether a crash of the machine has
-damaged it.  A client that takes nothing for too long is dropped.
+A content file never changes, so its entity tag is its name.  404: the file's id was never given out; 410: there is no
+such file any longer; 421: this is another machine; 503: the machine is not connected here, or it is not known yet
+whether a crash of it has damaged the file.  A client that takes nothing for too long is dropped.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _log = Logger()
 PIECE_BYTES = 1 << 16
 _PATH = re.compile(rb"/([0-9]{1,10})/([0-9]{1,19})", re.ASCII)
 _NUMBER_MAX = 10**19
+_RELAY = b"relay"
 _PASSED_DOWN = ("Range", "If-Range", "If-Match", "If-None-Match")
 _PASSED_UP = ("Content-Length", "Content-Range", "Content-Type", "ETag", "Accept-Ranges", "Retry-After")
 RETRY_AFTER_SECONDS = 5
@@ -103,9 +105,13 @@ class ContentPort(Resource):
         if self._local is not None and self._content is not None and machine == self._local.machine:
             return self._own(request, self._local, self._content, file_id)
         address = self._address_of(machine)
+        if not address and self._local is not None:
+            return _say(request, 421, f"this is machine {self._local.machine}, not {machine}")
         if not address:
-            return _say(request, 404, f"machine {machine} is not here, or its content cannot be read from elsewhere")
-        if address.startswith(UNIX):
+            request.setHeader("Retry-After", str(RETRY_AFTER_SECONDS))
+            return _say(request, 503, f"machine {machine} is not connected, or its content is read there only")
+        relayed = _RELAY in request.args
+        if address.startswith(UNIX) or relayed:
             if text_header(request, "Via") is not None:  # it has come through a BOT-M: not in circles
                 return _say(request, 502, "loop: that machine does not recognise its own number")
             return self._through(request, address, f"/{machine}/{file_id}")

@@ -217,8 +217,8 @@ def forget_staged(write: WriteTransaction, pid: int, limit: int) -> bool:
 
 
 def carried_url(content: str, name: str) -> str:
-    """Where a content file is read at the source."""
-    return f"{content.rstrip('/')}/{name}"
+    """Where a content file is read at the source: whichever machine has it, at this port."""
+    return f"{content.rstrip('/')}/{name}?relay=yes"
 
 
 def carried_key(rules: IQueueRules, carrier: int, content: str, name: str) -> bytes:
