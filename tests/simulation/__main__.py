@@ -2,7 +2,7 @@
 
 Every fourth seed is also run with sites that tell of their pages in fast-path elements, as sites mostly do: "8p"; and
 every fourth with a scheduler, managers and tasks: "2t"; with spiders: "1s"; with spiders, and several restores of the
-queue's tables: "3r".
+queue's tables: "3r"; and with several LCCs behind a front end, and providers that move between them: "1m".
 
 Seeds that were run before with the same code are not run again.  One in a hundred is run twice, in another process
 each time, and must come out the same, event by event.  A violation is shown with its seed and the faults that it
@@ -22,7 +22,7 @@ from twisted.logger import LogEvent, formatEvent, globalLogBeginner
 from .faults import Fault, parse_fault
 from .many import needed, quietly, run_many
 from .results import Results
-from .run import CRAWLS, PLAIN, RESTORED, TASKS, Result, run_seed
+from .run import CRAWLS, MOVES, PLAIN, RESTORED, TASKS, Result, run_seed
 
 VARIED_EVERY = 4
 ROOT = Path(__file__).parents[2]
@@ -71,6 +71,8 @@ def main() -> int:
     kinds.add_argument("--spiders", dest="kind", action="store_const", const=CRAWLS, help=help_text.format("spiders"))
     help_restores = help_text.format("spiders and several restores")
     kinds.add_argument("--restores", dest="kind", action="store_const", const=RESTORED, help=help_restores)
+    help_moves = help_text.format("several LCCs behind a front end")
+    kinds.add_argument("--moves", dest="kind", action="store_const", const=MOVES, help=help_moves)
     parser.add_argument("--until-found", action="store_true", help="stop at the first violation")
     parser.add_argument("--no-shrink", action="store_true")
     options = parser.parse_args()
@@ -81,7 +83,7 @@ def main() -> int:
     numbers = range(options.first, options.first + options.seeds)
     wanted = [f"{number}{options.kind}" for number in numbers]
     if not (options.until_found or options.kind):
-        for rest, kind in ((0, PLAIN), (1, CRAWLS), (2, TASKS), (3, RESTORED)):
+        for rest, kind in ((0, PLAIN), (1, CRAWLS), (2, TASKS), (3, RESTORED), (1, MOVES)):
             wanted += [f"{number}{kind}" for number in numbers if number % VARIED_EVERY == rest]
     bad = run_many(wanted, results, options.jobs, options.until_found)
     quietly()

@@ -144,7 +144,7 @@ class LccPromises:
         )
         self._cached({row[0]: row[1] for row in changed})
         stores = self.lcc.stores
-        for machine in {row[3] for row in changed if row[3] is not None}:
+        for machine in {row[3] for row in changed} & stores.keys():
             if stores[machine].disk.after_a_power_cut("/content/counter") is None:
                 self._broken("P7", f"a power cut of machine {machine} could take the counter that tells what is lost")
         self._check_sweeps({(row[-2], row[-1]) for row in changed if not row[2]})
@@ -153,11 +153,11 @@ class LccPromises:
             if self._changed.get(key) == (state, machine, file, *names) and not imported:
                 self._broken("P4", f"change {number} of {curl} has changed nothing")
             self._changed[key] = (state, machine, file, *names)
-            if (machine, file) in self._removed:
+            if (machine, file) in self._removed or machine not in stores:
                 continue  # it is to be fetched again
-            if machine is not None and self.removing and _file(stores[machine], file) is None:
+            if self.removing and _file(stores[machine], file) is None:
                 continue
-            if state == 1 and machine is not None and stores[machine].address not in self.power_cut:
+            if state == 1 and stores[machine].address not in self.power_cut:
                 self.check_content("P7", curl, machine, file, length, digest)
         if self.commits % _COUNT_EVERY_COMMITS == 0:
             self.check_books()
@@ -177,7 +177,8 @@ class LccPromises:
 
     def check_content(self, promise: str, curl: str, machine: int, file: int, length: int, digest: str) -> None:
         """A cached row has its file."""
-        data = _file(self.lcc.stores[machine], file)
+        host = self.lcc.stores.get(machine)
+        data = None if host is None else _file(host, file)
         if data is None:
             self._broken(promise, f"{curl}: its file {file} on machine {machine} is not there")
         elif len(data) != length or md5(data, usedforsecurity=False).hexdigest() != digest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +10,7 @@ import attrs
 from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred
 
-from lcc.config import BotConfig, Config, parse_config
+from lcc.config import BotConfig, Config
 from lcc.fetchers.http import HttpFetcher
 from lcc.interfaces import IContentSink, IFetcher
 from lcc.model import Fetched, FetchOrder
@@ -21,7 +20,7 @@ from lcc.testing.simulated.packages import DiskContentPorts, ReactorThreads
 from lcc.testing.simulated.process import Machine, Process
 
 from . import crawl
-from .world import World, make
+from .world import World, configured, make
 
 ROLES = ("qm", "uns1", "uns2", "central", "botm1", "botm2", "bot1a", "bot1b", "bot2a", "cu")
 FAR_SECONDS = 0.25
@@ -36,9 +35,11 @@ mimetypes = ["text/*"]
 [tls]
 insecure = true
 [database]
+url = "{url}"
 retries = 4
 [uns]
 name = "{name}"
+proxies = [{proxies}]
 listen = "tcp:9000"
 listen_notifiers = "{listen_notifiers}"
 listen_gateway = ""
@@ -164,6 +165,7 @@ class LccSettings:
     :ivar listens: UNSes have a port of notifiers.
     :ivar batches: sizes of batches in the configuration.
     :ivar more: further tables of the configuration.
+    :ivar proxies: addresses of the front end's.
     """
 
     has_central: bool
@@ -172,6 +174,12 @@ class LccSettings:
     batches: dict[str, int]
     mass_deletion_share: float
     more: str = ""
+    proxies: tuple[str, ...] = ()
+
+
+def url_of(address: str, file: str) -> str:
+    """The URL of a database at a server."""
+    return f"sqlite:/{address}/{file}"
 
 
 class Lcc:
@@ -189,6 +197,7 @@ class Lcc:
         self.settings = settings
         self.number = number
         self.hosts = hosts = Hosts(f"10.0.{number}")
+        self.url = url_of(hosts.database, "lcc.db")
         self.prefix = f"{self.name}-" if number else ""
         self.database = world.add_database(hosts.database, f"{self.prefix}database")
         self.fetch_begins: Callable[[FetchOrder], None] = lambda order: None
@@ -267,6 +276,9 @@ class Lcc:
         hosts = self.hosts
         values = {
             "name": name,
+            "url": self.url,
+            "sub": self.name if self.number else "",
+            "proxies": ", ".join(f'"{address}"' for address in self.settings.proxies),
             "qm": hosts.qm,
             "central": hosts.central,
             "uns": hosts.unses[0],
@@ -283,7 +295,7 @@ class Lcc:
             **settings,
         }
         text = COMMON + self.settings.more + more
-        return parse_config(text.format(**values), Path("/"))
+        return configured(text, **values)
 
     def _environment(self, process: Process) -> Environment:
         return attrs.evolve(

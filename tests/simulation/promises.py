@@ -17,6 +17,7 @@ from lcc.testing.simulated.timeline import EPOCH
 from .crawl import SPIDER_NAMES
 from .crawl_promises import CrawlPromises
 from .lcc_promises import LccPromises
+from .move_promises import MovePromises
 from .notifier import POLLED, WatchedSite
 from .one_lcc import Lcc
 from .sites import Place, Site, identity
@@ -66,6 +67,11 @@ class Promises:
             self._crawl = CrawlPromises(system.crawl, self.broken, system.lcc.rows, self._known_upto, disks)
             system.lcc.content_missed = lambda *file: self._crawl is not None and self._crawl.unreadable.add(file)
 
+        self._moves: MovePromises | None = None
+        if system.front is not None:
+            self._moves = MovePromises(system.front, system.sites, self.broken)
+            system.front.database.committed = lambda _: self._moves is not None and self._moves.front_committed()
+
     @property
     def commits(self) -> int:
         """Of the queues' databases."""
@@ -80,6 +86,11 @@ class Promises:
     def crawl_counts(self) -> dict[str, int]:
         """What there was of a crawl."""
         return {} if self._crawl is None else self._crawl.counts
+
+    @property
+    def move_counts(self) -> dict[str, int]:
+        """What there was of moves."""
+        return {} if self._moves is None else self._moves.counts
 
     def broken(self, promise: str, text: str) -> None:
         """It was."""
@@ -133,6 +144,10 @@ class Promises:
 
     def _fetch_begins(self, lcc: Lcc, order: FetchOrder) -> None:
         site = self._system.site_of(order.pid, order.url)
+        if site is None:
+            return
+        if self._moves is not None:
+            self._moves.fetch_begins(lcc, site, order.url)
         for hours in (site.hours, site.hours_of(order.url.removeprefix(site.root).partition("?")[0])):
             if hours and not any(is_open(hours, now) for now in self._of[lcc].queue_manager_clocks()):
                 self.broken("P11", f"{order.url} is fetched outside of {hours}")
@@ -190,6 +205,8 @@ class Promises:
         elif series != MAIN and self._tasks is not None:
             self._tasks.committed()
         self._of[lcc].committed(series)
+        if self._moves is not None:
+            self._moves.committed(lcc)
 
     def _cached(self, changed: dict[int, str]) -> None:
         if self._crawl is not None:
@@ -225,6 +242,7 @@ class Promises:
             return ["a backup is being put back"]
         left = [] if self._tasks is None else self._tasks.undone()
         left += [] if self._crawl is None else self._crawl.undone()
+        left += [] if self._moves is None else self._moves.undone()
         for site in system.sites:
             if site.untold or site.wants_full or site.mending:
                 left.append(f"{site.pid} has {len(site.untold)} to tell, full: {site.wants_full}")
@@ -263,6 +281,8 @@ class Promises:
             self._tasks.check_the_end(self.sets_may_be_lost)
         if self._crawl is not None:
             self._crawl.check_the_end()
+        if self._moves is not None:
+            self._moves.check_the_end()
         for site in system.all_sites:
             self._check_polled(site)
             site.pages |= {} if site.spoken is None else site.spoken.pages

@@ -28,9 +28,13 @@ RESTORED = "r"
 """As :data:`CRAWLS`; and the queue's tables are put back from backups several times."""
 
 
+MOVES = "m"
+"""Likewise: there are several LCCs behind a front end, and providers move between them."""
+
+
 def seed_number(seed: str) -> int:
     """Without what follows it."""
-    return int(seed.rstrip(PLAIN + TASKS + CRAWLS + RESTORED))
+    return int(seed.rstrip(PLAIN + TASKS + CRAWLS + RESTORED + MOVES))
 
 
 @attrs.define
@@ -65,7 +69,7 @@ class Failures:
 def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
     """Run one world to its end.
 
-    :param seed: a number; :data:`PLAIN`, :data:`TASKS`, :data:`CRAWLS` or :data:`RESTORED` may follow.
+    :param seed: a number; :data:`PLAIN`, :data:`TASKS`, :data:`CRAWLS`, :data:`RESTORED` or :data:`MOVES` may follow.
     :param faults: None: those that the seed decides.
     """
     failures = Failures()
@@ -76,7 +80,7 @@ def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
     plain = seed.endswith(PLAIN)
     long_set = uns_plain.LONG_SET
     uns_plain.LONG_SET = 1 if plain else long_set
-    system = System(timeline, plain, seed.endswith(TASKS), seed.endswith((CRAWLS, RESTORED)))
+    system = System(timeline, plain, seed.endswith(TASKS), seed.endswith((CRAWLS, RESTORED)), seed.endswith(MOVES))
     try:
         return _run(seed, timeline, system, faults, failures)
     finally:
@@ -101,6 +105,8 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
     if system.crawl is not None:
         system.crawl.is_quiet &= not planned
         system.crawl.begin()
+    if system.operator is not None:
+        system.operator.begin()
     schedule(system, promises, planned)
     timeline.run_until(EPOCH + TROUBLE_SECONDS)
     heal(system, planned)
@@ -108,6 +114,8 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
         promises.clock_was_set()
     for site in system.all_sites:
         site.changing = False
+    if system.operator is not None:
+        system.operator.working = False
     drain_seconds = DRAIN_SECONDS if system.crawl is None else CRAWL_DRAIN_SECONDS
     end = timeline.now + drain_seconds
     while not promises.is_drained() and timeline.now < end and not promises.violations:
@@ -128,6 +136,7 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
         "commits": promises.commits,
         **promises.task_counts,
         **promises.crawl_counts,
+        **promises.move_counts,
         **{f"fault {fault.kind}": 0 for fault in planned},
     }
     for fault in planned:

@@ -25,6 +25,8 @@ from lcc.testing.simulated.timeline import Timeline
 from . import crawl
 from .crawl import SPIDER_NAMES, SPIDERS, CrawlWorld
 from .follower import Copy, Follower
+from .front import HOSTS as FRONT
+from .front import SUB_CONFIGURATION, FrontEnd, MoveOperator
 from .notifier import Notifier, WatchedSite
 from .one_lcc import Lcc, LccSettings
 from .publisher import Publisher
@@ -50,10 +52,16 @@ class System(World):
     :param plain: sites tell of their pages in fast-path elements.
     :param with_tasks: there are a scheduler, managers and tasks; and fewer sites.
     :param with_spiders: there are spiders, sites that link to each other, and a scheduler without tasks.
+    :param with_moves: there are several LCCs behind a front end, and providers move between them.
     """
 
     def __init__(
-        self, timeline: Timeline, plain: bool = False, with_tasks: bool = False, with_spiders: bool = False
+        self,
+        timeline: Timeline,
+        plain: bool = False,
+        with_tasks: bool = False,
+        with_spiders: bool = False,
+        with_moves: bool = False,
     ) -> None:
         super().__init__(timeline)
         self.plain = plain
@@ -71,17 +79,29 @@ class System(World):
         uns_session.Session._begin = lambda *args: self._watch_begin(*args)  # type: ignore[method-assign]
         self.tasks: TaskWorld | None = None
         self.crawl: CrawlWorld | None = None
+        self.front: FrontEnd | None = None
+        self.operator: MoveOperator | None = None
         chance = timeline.random("system")
         has_scheduler = with_tasks or with_spiders
-        with_notifier = timeline.random("notifier").random() < NOTIFIER_SHARE
-        more = crawl.CONFIGURATION if with_spiders else ""
-        self.lcc = Lcc(self, self._settings(chance, has_scheduler, with_notifier or has_scheduler, more))
-        self.add_process("user", USER, lambda process: Follower(self.copy, process, self.lcc.hosts.cu))
+        with_notifier = not with_moves and timeline.random("notifier").random() < NOTIFIER_SHARE
+        more = crawl.CONFIGURATION if with_spiders else SUB_CONFIGURATION if with_moves else ""
+        settings = self._settings(chance, has_scheduler or with_moves, with_notifier or has_scheduler, more)
+        if with_moves:
+            settings = attrs.evolve(settings, proxies=FRONT.unses)
+            self.lccs = [Lcc(self, settings, number) for number in range(1, 1 + chance.choice((2, 2, 3)))]
+            self.front = FrontEnd(self, self.lccs)
+        else:
+            self.lccs = [Lcc(self, settings)]
+        self._entries = list(self.lcc.hosts.unses if self.front is None else FRONT.unses)
+        users = self.lcc.hosts.cu if self.front is None else FRONT.cu
+        self.add_process("user", USER, lambda process: Follower(self.copy, process, users))
         sites = chance.choice((1, 2, 3, 4, 5, 5, 12))
         if has_scheduler:
             sites = 1 + sites % 2
         for number in range(1, 1 + sites):
             self._add_site(number)
+        if self.front is not None:
+            self.operator = MoveOperator(self.front, self.sites)
         if with_notifier:
             self._add_watched(1 + sites)
         if has_scheduler:
@@ -89,22 +109,22 @@ class System(World):
         if with_spiders:
             self._add_spiders(2 + sites + with_notifier)
 
-    def _settings(self, chance: Random, has_scheduler: bool, listens: bool, more: str) -> LccSettings:
+    def _settings(self, chance: Random, needs_central: bool, listens: bool, more: str) -> LccSettings:
         batches = {"absorb_batch": chance.choice((3, 7, 50)), "record_batch": chance.choice((1, 3, 50))}
         runs = self.timeline.random("runs")
         batches["run_rows"] = runs.choice((1, 2, 16))
         batches["quantum_urls"] = runs.choice((3, 3, 20))
         batches["read_ahead"] = runs.choice((4, 20))
         share = self.timeline.random("deletions").choice((0.0, 0.0, 0.5, 1.0))
-        # Managers ask one content port for all content.
-        has_central = chance.random() < 0.7 or has_scheduler
+        # Managers and other sub-LCCs ask one content port for all content.
+        has_central = chance.random() < 0.7 or needs_central
         is_far = has_central and self.timeline.random("place").random() < FAR_SHARE
         return LccSettings(has_central, is_far, listens, batches, share, more)
 
     @property
-    def lccs(self) -> list[Lcc]:
-        """All there are."""
-        return [self.lcc]
+    def lcc(self) -> Lcc:
+        """The only one, or the first one."""
+        return self.lccs[0]
 
     @property
     def database(self) -> DatabaseServer:
@@ -140,7 +160,10 @@ class System(World):
             full_sets=None,
             allow_private=True,
         )
-        site.pid = self.database.now(add_provider, provider)
+        home = self.lcc if self.front is None else self.timeline.random(f"home {number}").choice(self.lccs)
+        site.pid = home.database.now(add_provider, provider)
+        if self.front is not None:
+            self.front.count_connections_apart(site)
         self.sites.append(site)
         build = partial(self._publisher, site)
         self.add_process(f"site{number}", site.address, build)
@@ -220,12 +243,15 @@ class System(World):
         """Those of providers, and those that are watched."""
         return [*self.sites, *self.watched, *([] if self.tasks is None else [self.tasks.site]), *self.linked]
 
-    def site_of(self, pid: int, url: str) -> Site:
-        """Of a provider, which may be watched only since now, or under another number."""
+    def site_of(self, pid: int, url: str) -> Site | None:
+        """Of a provider, which may be watched only since now, or under another number; None: it carries content of
+        another sub-LCC."""
         linked = next((site for site in self.linked if url.startswith(site.root)), None)
         if linked is not None:
             linked.pid = pid
             return linked
+        if self.front is not None and self.front.is_content(url):
+            return None
         return next(site for site in self.all_sites if site.pid == pid)
 
     def find_linked(self) -> None:
@@ -236,7 +262,7 @@ class System(World):
             site.pid = rows[0][0] if rows else 0
 
     def _publisher(self, site: Site, process: Process) -> Service:
-        return Publisher(site, process, list(self.lcc.hosts.unses), lambda *args: self.set_accepted(*args))
+        return Publisher(site, process, self._entries, lambda *args: self.set_accepted(*args))
 
     def _watch_begin(self, session: uns_session.Session, begin: SetBegin, rest: list[CpMessage]) -> Any:
         """Note a set's order number, which nobody tells its provider."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from twisted.application.service import MultiService
 
-from lcc.config import BotConfig, Config
+from lcc.config import BotConfig, Config, parse_config
 from lcc.interfaces import IFetcher
 from lcc.services.environment import Environment
 from lcc.testing.simulated.database import DatabaseServer, SimulatedDatabase
@@ -25,8 +25,7 @@ class World:
 
     :ivar roles: name -> how to start the process.
     :ivar machine_of: name -> address of its machine.
-    :ivar databases: address -> server.  A URL names the server first: ``sqlite:/10.0.0.2/lcc.db``; one that does not
-        is of the first of them.
+    :ivar databases: address -> server.  A URL names the server first: ``sqlite:/10.0.0.2/lcc.db``.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -72,8 +71,7 @@ class World:
         self.roles[name] = start
 
     def _database(self, process: Process, url: str, home: Path, *args: Any, **named: Any) -> SimulatedDatabase:
-        address = url.removeprefix("sqlite:/").partition("/")[0]
-        server = self.databases.get(address) or next(iter(self.databases.values()))
+        server = self.databases[url.removeprefix("sqlite:/").partition("/")[0]]
         return SimulatedDatabase(server, process, url, home, *args, **named)
 
     # What runs.
@@ -113,6 +111,11 @@ class World:
             process.die()
         for database in self.databases.values():
             database.close()
+
+
+def configured(text: str, **values: Any) -> Config:
+    """The configuration that this text is, with these values."""
+    return parse_config(text.format(**values), Path("/"))
 
 
 def make(module: ModuleType, config: Config, environment: Environment) -> MultiService:

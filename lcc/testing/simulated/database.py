@@ -65,7 +65,7 @@ class DatabaseServer:
         self.slow_until = 0.0
         self.full_until = 0.0
         self.committed: Callable[[str], None] | None = None
-        self.dialect = SqliteDialect(Path("/simulated/lcc.db"))
+        self.dialect = SqliteDialect(Path(f"/{address}/lcc.db"))
         self.dialect.random_bits = self.chance.getrandbits
         self._connections: dict[str, sqlite3.Connection] = {}
         self._backup: sqlite3.Connection | None = None
@@ -82,7 +82,17 @@ class DatabaseServer:
 
     def now(self, function: Callable[..., Any], *args: Any, series: str = MAIN) -> Any:
         """Run an interaction for the test itself, whatever is the matter."""
-        return run_once(self.connection(series), self.dialect, Access.WRITE, function, *args)
+        return self.run(Access.WRITE, function, args, series)
+
+    def run(self, access: Access, function: Callable[..., Any], args: tuple[Any, ...], series: str) -> Any:
+        """Run an interaction; one that fails leaves nothing behind."""
+        connection = self.connection(series)
+        try:
+            return run_once(connection, self.dialect, access, function, *args)
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
 
     def backup(self) -> None:
         """Keep what is in the tables of the queue now."""
@@ -229,12 +239,7 @@ class SimulatedDatabase:
             finally:
                 connection.execute("ROLLBACK")
             return None
-        try:
-            value = run_once(connection, self.dialect, job.access, job.function, *job.args)
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+        value = self._server.run(job.access, job.function, job.args, self._series)
         if job.is_write and self._server.committed is not None:
             self._server.committed(self._series)
         return value

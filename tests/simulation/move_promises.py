@@ -1,0 +1,107 @@
+"""What is promised of providers that move (P18), looked at after each transaction, and in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from lcc.model.moves import Move, MoveState
+
+from .front import FrontEnd
+from .one_lcc import Lcc
+from .sites import Site
+
+_NEXT = {
+    MoveState.PLANNED: (MoveState.COPYING, MoveState.CANCELLED),
+    MoveState.COPYING: (MoveState.FREEZING, MoveState.CANCELLED),
+    MoveState.FREEZING: (MoveState.COPYING, MoveState.FLIPPED, MoveState.CANCELLED),
+    MoveState.FLIPPED: (MoveState.ACTIVE,),
+    MoveState.ACTIVE: (MoveState.DONE,),
+}
+_HERE = "SELECT pid FROM pidb WHERE removed = 0 AND pid NOT IN (SELECT pid FROM fenced WHERE state <> 'open')"
+"""Providers that are here, and not fenced."""
+
+
+class MovePromises:
+    """Watches a front end and its sub-LCCs.
+
+    :param broken: told what was, with the promise that it breaks.
+    """
+
+    def __init__(self, front: FrontEnd, sites: Sequence[Site], broken: Callable[[str, str], None]) -> None:
+        self._front = front
+        self._sites = {site.pid: site for site in sites}
+        self._broken = broken
+        self._moves: dict[int, Move] = {}
+        self._open: dict[Lcc, set[int]] = {lcc: set() for lcc in front.lccs.values()}
+        self._seen: Counter[str] = Counter()
+        for lcc in self._open:
+            self.committed(lcc)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What there was of moves."""
+        ended = Counter(move.state for move in self._moves.values())
+        return {
+            "moves ordered": len(self._moves),
+            "moves done": ended[MoveState.DONE],
+            "moves cancelled": ended[MoveState.CANCELLED],
+            "moves frozen": self._seen["frozen"],
+            "moves thawed": self._seen["thawed"],
+        }
+
+    # While it runs.
+
+    def front_committed(self) -> None:
+        """A transaction has written the front end's tables."""
+        for move in self._front.moves:
+            before = self._moves.get(move.id)
+            self._moves[move.id] = move
+            if before is None or before.state is move.state:
+                continue
+            if move.state not in _NEXT.get(before.state, ()):
+                self._broken("P18", f"move {move.id} was {before.state.value}, and is {move.state.value}")
+            self._seen["frozen"] += move.state is MoveState.FREEZING
+            self._seen["thawed"] += (before.state, move.state) == (MoveState.FREEZING, MoveState.COPYING)
+
+    def committed(self, lcc: Lcc) -> None:
+        """A transaction has written tables of a sub-LCC."""
+        here = {pid for (pid,) in lcc.rows(_HERE)} & self._sites.keys()
+        if here == self._open[lcc]:
+            return
+        self._open[lcc] = here
+        for other, there in self._open.items():
+            for pid in here & there if other is not lcc else ():
+                self._broken("P18", f"provider {pid} is in sub-LCCs {lcc.name} and {other.name}")
+
+    def fetch_begins(self, lcc: Lcc, site: Site, url: str) -> None:
+        """A robot of a sub-LCC begins to fetch a page."""
+        home = self._front.home(site.pid)
+        if home is not lcc:
+            self._broken("P18", f"{url} is fetched by sub-LCC {lcc.name}; its provider is in {home.name}")
+
+    # In the end.
+
+    def undone(self) -> list[str]:
+        """What is left to be done."""
+        left = [f"move {move.id} of {move.pid} is {move.state.value} ({move.why})" for move in self._front.unfinished]
+        for lcc in self._open:
+            if count := lcc.rows("SELECT COUNT(*) FROM staged")[0][0]:
+                left.append(f"{count} rows are staged in sub-LCC {lcc.name}")
+            for (pid,) in lcc.rows("SELECT pid FROM pidb"):
+                if pid not in self._sites:
+                    left.append(f"provider {pid}, which carries content, is still in sub-LCC {lcc.name}")
+        return left
+
+    def check_the_end(self) -> None:
+        """Everything has healed and drained: each provider is in one sub-LCC, with all that it has."""
+        for pid in self._sites:
+            home = self._front.home(pid)
+            there = [lcc for lcc, pids in self._open.items() if pid in pids]
+            if there != [home]:
+                names = ", ".join(lcc.name for lcc in there) or "none"
+                self._broken("P18", f"provider {pid} is in sub-LCC {home.name}, says PMDB; it is in {names}")
+            for lcc in self._open:
+                for table in ("pidb", "lccurl", "qdb", "urlerrs", "proots", "heldsweeps") if lcc is not home else ():
+                    if count := lcc.rows(f"SELECT COUNT(*) FROM {table} WHERE pid = {pid}")[0][0]:
+                        self._broken("P18", f"{count} rows of {pid} are left in {table} of sub-LCC {lcc.name}")
