@@ -22,7 +22,7 @@ from lcc.storage.providers.providers import (
     order_removal,
     provider_status,
 )
-from lcc.storage.providers.sessions import absorbed_numbers
+from lcc.storage.providers.sessions import ORDER_JUMP, absorbed_numbers
 from lcc.storage.providers.watched import find_or_make_watched
 from lcc.storage.queue import departing
 from lcc.storage.queue.arrivals import arrive_page
@@ -263,6 +263,49 @@ def test_a_source_that_is_put_back_from_a_backup_is_read_again(
     after = front.rows(2, pid)
     assert after != before and len(after) == len(before)
     assert front.sub(2).query("SELECT DISTINCT confirmed_time FROM lccurl WHERE pid = ? AND state = 1", pid) == [(5,)]
+
+
+def test_a_set_that_a_spool_of_the_source_has_is_older_than_all_of_the_destination(make_front: MakeFront) -> None:
+    """Its UNS drew its number when the provider had just arrived there, so that the counter had jumped (seed 40m)."""
+    front = make_front()
+    pid = publish(front)
+    source, dest = front.sub(1), front.sub(2)
+    ((absorbed,),) = source.query("SELECT maxconnseq FROM pstats WHERE pid = ?", pid)
+    spooled = absorbed + ORDER_JUMP + 7
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    ((known,),) = dest.query("SELECT maxconnseq FROM pstats WHERE pid = ?", pid)
+    dest.send(1, pid, page(5, delete=True), connseq=known + 1)
+    front.go(2)
+    source.send(4, pid, page(5, md5="2" * 32), page(6, md5="2" * 32), connseq=spooled)
+    front.go(15)
+    assert dest.query("SELECT last_number FROM setspos WHERE uns = ?", f"held/1/{pid}".encode())
+    cached = {row.curl for row in dest.world.cached(pid).values()}
+    assert "http://site.example/5.html" not in cached
+    assert front.log[-1] == ("b", "http://site.example/6.html")
+
+
+def test_a_delay_by_a_clock_that_was_ahead_at_the_source(make_front: MakeFront) -> None:
+    """Neither this provider waits for that hour, nor are the delays of others taken for ones of a wrong clock."""
+    front = make_front()
+    pid = publish(front)
+    source, dest = front.sub(1), front.sub(2)
+    front.go(1)
+    wrong = NOW + 3600.0
+    values = (pid, wrong + 9, "interval", 0, 0, 0.0, 0, 0.0, wrong)
+    columns = "pid, until_time, reason, code, failures, owed_time, rate, since_time, saved_time"
+    source.query(f"INSERT INTO pdelays ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *values)
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    now = NOW + front.clock.seconds()
+    ((until, saved),) = dest.query("SELECT until_time, saved_time FROM pdelays WHERE pid = ?", pid)
+    assert now < until <= now + 9 and saved <= now
+    dest.send(1, pid, page(700), connseq=1 << 50)
+    front.site["http://site.example/700.html"] = "new"
+    front.go(1)
+    assert ("b", "http://site.example/700.html") not in front.log
+    front.go(12)
+    assert ("b", "http://site.example/700.html") in front.log
 
 
 def file_of(front: Front, url: str) -> str:

@@ -19,6 +19,7 @@ from lcc.storage.database.cancelled import forget_cancelled, note_cancelled
 from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHE, CACHED, DELAYS, GENERATION_SHIFT, NOTHING, SETS, SetRow
 from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.sessions import ORDER_JUMP
 from lcc.storage.queue.departing import COUNTERS_KIND, ERRORS, QUEUED, WHOLE, from_text
 from lcc.storage.queue.fences import put_fence
 from lcc.storage.queue.following import forget_touched
@@ -31,9 +32,14 @@ from lcc.storage.queue.write_transaction import Stats, WriteTransaction
 PAGE_ROWS = 1000
 _SHIFT = "shift"
 """Kind of the staged row that says by how much the numbers of sets have grown."""
+_AHEAD_SECONDS = 2.0
+"""Clocks that differ less are taken for equal."""
 _DAMAGED = "damaged"
 """Kind of staged rows that name content that could not be copied: machine and file at the source."""
 _ROOTS = ("proots", "formerroots")
+ORDER_MARGIN = ORDER_JUMP << 8
+"""By how much order numbers are higher than all that the source has absorbed: its UNSes may have drawn later ones, of
+sets that are still in their spools; their counter may even have jumped, more than once."""
 _OF_ROWS = ("files_used", "space_used", "nurlproc", "files_pending", "space_pending")
 """Statistics that follow from the rows: what was counted while these came is wrong."""
 _ALL = 1 << 30
@@ -72,11 +78,12 @@ def admit(write: WriteTransaction, move: Move) -> Delay | None:
     for _, row in _next(txn, pid, "pstats", 1):
         for field in attrs.fields(Stats):
             setattr(stats, field.name, row[field.name])
+    stats.maxconnseq += ORDER_MARGIN
     errors = [row for _, row in _next(txn, pid, ERRORS.name, _ALL)]
     ERRORS.upsert(txn, [[row[column] for column in ERRORS.columns] for row in errors])
     delay = None
     for _, row in _next(txn, pid, "pdelays", 1):
-        delay = Delay(**row)
+        delay = _by_this_clock(Delay(**row), write.now)
         DELAYS.upsert(txn, [list(delay)])
     put_fence(write, pid, move.epoch, Fence.ARRIVING)
     return delay
@@ -257,6 +264,15 @@ def _complete(write: WriteTransaction, move: Move) -> None:
     note_flip(write, move, arrived=True)  # it may have had no rows
     priority = txn.value("SELECT priority FROM pidb WHERE pid = ?", [pid], 0)
     tell_work(write, pid, priority)
+
+
+def _by_this_clock(delay: Delay, now: int) -> Delay:
+    """The delay by the wall clock of this queue manager: the source's may be ahead."""
+    ahead = delay.saved_time - now
+    if ahead < _AHEAD_SECONDS:
+        return delay
+    times = ("until_time", "owed_time", "since_time", "saved_time")
+    return delay._replace(**{name: max(0.0, getattr(delay, name) - ahead) for name in times})
 
 
 def tell_work(write: WriteTransaction, pid: int, priority: int) -> None:
