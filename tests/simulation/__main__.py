@@ -19,7 +19,7 @@ from pathlib import Path
 
 from twisted.logger import LogEvent, formatEvent, globalLogBeginner
 
-from .faults import Fault, parse_fault
+from .fault import Fault, parse_fault
 from .many import needed, quietly, run_many
 from .results import Results
 from .run import CRAWLS, MOVES, PLAIN, RESTORED, TASKS, Result, run_seed

@@ -12,45 +12,15 @@ from lcc.storage.disk.content_paths import ATTEMPTS
 from lcc.testing.simulated.database import DatabaseFaults, DatabaseServer
 from lcc.testing.simulated.timeline import EPOCH
 
+from . import move_faults
 from .crawl import LEASE_SECONDS as SPIDER_LEASE_SECONDS
 from .crawl import SPIDER_NAMES
+from .fault import Fault
 from .one_lcc import Lcc
 from .promises import Promises
 from .sites import SiteFaults
 from .system import System
 from .tasks import LEASE_SECONDS, MANAGER_NAMES, SCHEDULER
-
-
-@attrs.frozen
-class Fault:
-    """One thing that goes wrong.
-
-    :ivar time: seconds after the beginning.
-    :ivar kind: a key of :data:`KINDS`.
-    :ivar target: a process, or a machine; what it means depends on the kind.
-    :ivar seconds: how long it lasts.
-    :ivar number: decides the rest.
-    """
-
-    time: float
-    kind: str
-    target: str
-    seconds: float
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.time:.3f} {self.kind} {self.target} {self.seconds:.3f} {self.number}"
-
-    @property
-    def chance(self) -> Random:
-        return Random(f"{self.kind} {self.target} {self.number}")
-
-
-def parse_fault(text: str) -> Fault:
-    """What ``str()`` of a fault says."""
-    time, kind, target, seconds, number = text.split()
-    return Fault(float(time), kind, target, float(seconds), int(number))
-
 
 _SOME_SLOW = SiteFaults(hang=0.3, slow=0.6)
 FIRST_SECONDS = 8.0
@@ -64,9 +34,12 @@ not be lost as well."""
 
 def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     """What goes wrong in this run; sometimes nothing does, sometimes one thing, sometimes everything at once."""
-    if chance.random() < 0.05 or (system.crawl is not None and not system.crawl.has_troubles):
+    quiet = any(part is not None and not part.has_troubles for part in (system.crawl, system.front))
+    if chance.random() < 0.05 or quiet:
         return []
     chosen = [kind for kind in KINDS if KINDS[kind].weight and chance.random() < 0.35]
+    if system.front is not None and "restore" in chosen:
+        chosen.remove("restore")  # one put back from before a move lacks a provider, or has it once more
     if "restore" in chosen:
         chosen = [kind for kind in chosen if kind not in _UNNOTICED]
     roles = _roles(system)
@@ -83,6 +56,8 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
         faults += _task_faults(system, until_seconds)
     if system.crawl is not None:
         faults += _spider_faults(system, until_seconds)
+    if system.front is not None:
+        faults += move_faults.plan(system, until_seconds)
     return sorted(faults, key=lambda fault: fault.time)
 
 
@@ -442,6 +417,13 @@ def _put_back(system: System, promises: Promises, lcc: Lcc) -> None:
     system.start_later(f"{lcc.prefix}qm", 0.5)
 
 
+def _at_move(system: System, promises: Promises, fault: Fault) -> None:
+    def act(kind: str, target: str) -> None:
+        KINDS[kind].happen(system, promises, attrs.evolve(fault, kind=kind, target=target))
+
+    move_faults.wait_for_state(system, fault, act)
+
+
 @attrs.frozen
 class Kind:
     """A kind of fault.
@@ -461,7 +443,8 @@ class Kind:
 def _roles(system: System) -> list[str]:
     """Those that anything may befall."""
     others = [role for role in ("user", "notifier") if role in system.roles]
-    return [*(role for lcc in system.lccs for role in lcc.roles), *others]
+    front = [] if system.front is None else system.front.roles
+    return [*(role for lcc in system.lccs for role in lcc.roles), *front, *others]
 
 
 def _some_lcc(system: System, chance: Random) -> Lcc:
@@ -506,7 +489,8 @@ def _a_site(system: System, chance: Random, _: list[str]) -> str:
 
 
 def _the_database(system: System, chance: Random, ___: list[str]) -> str:
-    return _some_lcc(system, chance).hosts.database
+    """Of a front end, too."""
+    return system.lcc.hosts.database if system.front is None else chance.choice(list(system.databases))
 
 
 KINDS = {
@@ -537,4 +521,5 @@ KINDS = {
     "workers-fail": Kind(_workers_fail, _a_host, 0, 16),
     "answers-lost": Kind(_answers_lost, _the_database, 0, 6),
     "clock-step": Kind(_clock_step, _a_host, 0, 0),
+    "at-move": Kind(_at_move, _a_host, 0, 3),
 }

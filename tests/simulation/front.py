@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -75,6 +75,9 @@ class FrontEnd:
         self.has_troubles = self.chance.random() >= QUIET_SHARE
         self._hold = self.chance.choice((2, 10))
         self.roles: list[str] = []
+        self.watchers: list[Callable[[list[Move]], bool]] = []
+        """Called with all moves after each transaction; one that gives False is not called again."""
+        self.database.committed = lambda _: self._committed()
         for lcc in lccs:
             self._add_sublcc(lcc)
         for number, address in enumerate(HOSTS.unses, 1):
@@ -143,7 +146,12 @@ class FrontEnd:
     @property
     def moves(self) -> list[Move]:
         """All that ever were."""
-        return self.now(list_moves)
+        found: list[Move] = self.now(list_moves)
+        return found
+
+    def _committed(self) -> None:
+        moves = self.moves
+        self.watchers = [watcher for watcher in self.watchers if watcher(moves)]
 
     @property
     def unfinished(self) -> list[Move]:

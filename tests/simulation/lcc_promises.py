@@ -28,8 +28,8 @@ END;
 """
 """Whoever writes there that a set is applied which was before has applied it again."""
 _IMPORTED = "SELECT 1 FROM origins o WHERE o.urlkey = l.urlkey AND o.change_number = l.change_number"
-_MOVING = "SELECT pid FROM staged UNION SELECT pid FROM fenced WHERE state = 'left'"
-"""Providers whose rows are here in part."""
+_IN_PART = "SELECT pid FROM staged UNION SELECT pid FROM fenced WHERE state = 'left' UNION SELECT pid FROM pidb WHERE removed"
+"""Providers whose rows come or go, page by page."""
 
 
 class LccPromises:
@@ -191,7 +191,7 @@ class LccPromises:
             " (SELECT COUNT(*) FROM lccurl l WHERE l.pid = s.pid AND l.state = 1 AND l.source & 31),"
             " (SELECT COALESCE(SUM(len), 0) FROM lccurl l WHERE l.pid = s.pid AND l.state = 1 AND l.source & 31),"
             f" (SELECT COUNT(*) FROM qdb q WHERE q.pid = s.pid AND q.operation = 1) FROM pstats s"
-            f" WHERE s.pid NOT IN ({_MOVING})"
+            f" WHERE s.pid NOT IN ({_IN_PART})"
         )
         for pid, files, space, waiting, files_there, space_there, rows in self.rows(sql):
             if (files, space, waiting) != (files_there, space_there, rows):

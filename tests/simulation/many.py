@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from twisted.logger import globalLogBeginner
 
-from .faults import Fault
+from .fault import Fault
 from .results import Results
 from .run import Result, run_seed, seed_number
 from .shrink import shrink

@@ -35,6 +35,7 @@ class MovePromises:
         self._moves: dict[int, Move] = {}
         self._open: dict[Lcc, set[int]] = {lcc: set() for lcc in front.lccs.values()}
         self._seen: Counter[str] = Counter()
+        front.watchers.append(self._changed)
         for lcc in self._open:
             self.committed(lcc)
 
@@ -52,9 +53,8 @@ class MovePromises:
 
     # While it runs.
 
-    def front_committed(self) -> None:
-        """A transaction has written the front end's tables."""
-        for move in self._front.moves:
+    def _changed(self, moves: list[Move]) -> bool:
+        for move in moves:
             before = self._moves.get(move.id)
             self._moves[move.id] = move
             if before is None or before.state is move.state:
@@ -63,6 +63,7 @@ class MovePromises:
                 self._broken("P18", f"move {move.id} was {before.state.value}, and is {move.state.value}")
             self._seen["frozen"] += move.state is MoveState.FREEZING
             self._seen["thawed"] += (before.state, move.state) == (MoveState.FREEZING, MoveState.COPYING)
+        return True
 
     def committed(self, lcc: Lcc) -> None:
         """A transaction has written tables of a sub-LCC."""

@@ -70,7 +70,6 @@ class Promises:
         self._moves: MovePromises | None = None
         if system.front is not None:
             self._moves = MovePromises(system.front, system.sites, self.broken)
-            system.front.database.committed = lambda _: self._moves is not None and self._moves.front_committed()
 
     @property
     def commits(self) -> int:

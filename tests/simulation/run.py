@@ -10,7 +10,8 @@ from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 from lcc.roles.uns import fast_set as uns_plain
 from lcc.testing.simulated.timeline import EPOCH, Timeline
 
-from .faults import LOSING, Fault, heal, plan, schedule, with_restores
+from .fault import Fault
+from .faults import LOSING, heal, plan, schedule, with_restores
 from .promises import Promises
 from .system import System
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .faults import Fault
+from .fault import Fault
 
 
 def shrink(faults: list[Fault], fails: Callable[[list[Fault]], bool], runs_max: int = 200) -> list[Fault]:

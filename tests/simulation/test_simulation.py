@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.logs import LoggedErrors
 
-from .faults import Fault, parse_fault
+from .fault import Fault, parse_fault
 from .results import Results
 from .run import Result, run_seed
 from .shrink import shrink
