@@ -28,7 +28,8 @@ END;
 """
 """Whoever writes there that a set is applied which was before has applied it again."""
 _IMPORTED = "SELECT 1 FROM origins o WHERE o.urlkey = l.urlkey AND o.change_number = l.change_number"
-_IN_PART = "SELECT pid FROM staged UNION SELECT pid FROM fenced WHERE state = 'left' UNION SELECT pid FROM pidb WHERE removed"
+_LEFT = "SELECT pid FROM fenced WHERE state = 'left' UNION SELECT pid FROM pidb WHERE removed"
+_IN_PART = f"SELECT pid FROM staged UNION {_LEFT}"
 """Providers whose rows come or go, page by page."""
 
 

@@ -18,7 +18,8 @@ _NEXT = {
     MoveState.FLIPPED: (MoveState.ACTIVE,),
     MoveState.ACTIVE: (MoveState.DONE,),
 }
-_HERE = "SELECT pid FROM pidb WHERE removed = 0 AND pid NOT IN (SELECT pid FROM fenced WHERE state <> 'open')"
+_FENCED = "SELECT pid FROM fenced WHERE state IN ('frozen', 'left', 'arriving')"
+_HERE = f"SELECT pid FROM pidb WHERE removed = 0 AND pid NOT IN ({_FENCED})"
 """Providers that are here, and not fenced."""
 
 
