@@ -157,7 +157,7 @@ class RoleService(MultiService):
             _log.warn(
                 "{role} is running as root, which it does not need: a vulnerability in it would compromise this "
                 "machine. "
-                "Run it as a user of its own (doc/operating.md, systemd)",
+                "Run it as a user of its own (doc/systemd.md)",
                 role=self.name,
             )
         super().startService()

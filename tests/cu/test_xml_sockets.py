@@ -49,8 +49,8 @@ def _read(connection: socket.socket) -> bytes:
 
 
 def xml_port(api: Api) -> PortService:
-    _, port = (service for service in api.services if isinstance(service, PortService))
-    return port
+    ports = (service for service in api.services if isinstance(service, PortService))
+    return next(port for port in ports if port.setting == "cu.listen_xml")
 
 
 def connections(api: Api) -> int:

@@ -46,7 +46,7 @@ def test_what_is_left_out_has_a_reason() -> None:
                 assert len(reason) >= 8, block
 
 
-NO_COMMANDS = frozenset({"toml", "xml", "python", "json", "yaml", "ini", "shell", "sql", "text", ""})
+NO_COMMANDS = frozenset({"toml", "xml", "python", "json", "yaml", "ini", "shell", "sql", "nginx", "text", ""})
 """Languages of blocks that are no commands: ``shell`` is the text of a script."""
 DIRECTIVE = re.compile(r"\{[\w:-]+\}")
 PROMPT = re.compile(r"^\s*\$ ", re.MULTILINE)

@@ -22,7 +22,7 @@ ROLES = ("uns", "qm", "botm", "bot")
 
 
 class SqliteBackup:
-    """A copy as doc/operating.md has it."""
+    """A copy as doc/backup.md has it."""
 
     def __init__(self, system: System) -> None:
         self._database = system.folder / "home" / "lcc.db"

@@ -1,5 +1,4 @@
-"""What doc/operating.md says of two hosts and of several machines, done: its files, its commands, its hosts on
-loopback addresses.
+"""What doc/several-machines.md says, done: its files, its commands, its hosts on loopback addresses.
 
 Changed is only what would meet others on this machine: paths, ports, and the database's URL; ``scp`` and ``ssh`` to
 another host are what they do there.
@@ -24,7 +23,7 @@ from tests.support.ports import free_port, listens
 from tests.support.processes.system import BIN, OriginServer
 from tests.support.waiting import wait_for
 
-TEXT = (Path(__file__).parents[2] / "doc" / "operating.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "doc" / "several-machines.md").read_text(encoding="utf-8")
 
 
 def blocks_below(heading: str) -> list[tuple[str, str]]:
@@ -34,7 +33,7 @@ def blocks_below(heading: str) -> list[tuple[str, str]]:
 
 
 TWO = blocks_below("Two hosts")
-SEVERAL = blocks_below("Several machines")
+SEVERAL = blocks_below("A central BOT-M")
 DATABASE = "mysql://lcc:password@10.0.0.1:3306/lcc"
 
 

@@ -361,7 +361,7 @@ def _summary(check: Check, counts: dict[str, int], repair: bool, as_json: bool) 
     if counts.get("undecided"):
         click.echo(f"undecided, because {check.trouble}: run this again when queue manager and BOT-M are running")
     if counts.get("beyond"):
-        click.echo("beyond: the folder's counter has gone back (restored from a backup?); see doc/operating.md")
+        click.echo("beyond: the folder's counter has gone back (restored from a backup?); see doc/troubles.md")
     if not repair and any(counts.get(kind) for kind in (*ROW_FAULTS, *REMOVABLE)):
         click.echo("--repair removes orphans and leftovers, and has lost content fetched again")
     if not repair and any(counts.get(kind) for kind in INDEX_FAULTS):
