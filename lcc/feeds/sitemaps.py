@@ -91,7 +91,7 @@ class SitemapReader:
         try:
             self._parser.feed(piece)
         except etree.XMLSyntaxError as error:
-            raise FeedFault(f"no well-formed XML: {error.msg}") from None
+            raise FeedFault(f"no well-formed XML: {error.msg:.300}") from None
         element: Any = None
         for _, element in self._parser.read_events():
             yield self._entry(element)
@@ -112,7 +112,7 @@ class SitemapReader:
         try:
             self._parser.close()
         except etree.XMLSyntaxError as error:
-            raise FeedFault(f"no well-formed XML: {error.msg}") from None
+            raise FeedFault(f"no well-formed XML: {error.msg:.300}") from None
 
 
 def _entry(element: Any) -> Entry:
@@ -152,7 +152,7 @@ def _iso_time(text: str) -> str:
     """A date of RSS as sitemaps write it; others as they are."""
     try:
         return parsedate_to_datetime(text).isoformat()
-    except ValueError:
+    except (ValueError, OverflowError):
         return text
 
 

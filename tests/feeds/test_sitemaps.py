@@ -306,3 +306,18 @@ def test_changes_at_other_hosts_are_left_out() -> None:
     other = changed("x", "deleted", "2026-01-01").replace("h.example", "victim.example")
     said = worked(resync("changelist", other, changed("y", "deleted", "2026-01-01")))
     assert said.urls == {"http://h.example/y": "deleted@1767225600"} and "1 of 2 URLs are left out" in said.logs[0]
+
+
+@pytest.mark.parametrize("date", ["Thu, 01 Jan 99999999999999999999 01:00:00 +0100", "Thu, 01 Jan 2026 01:00:00 +99999"])
+def test_a_date_that_is_none_is_kept_as_it_is_written(date: str) -> None:
+    """The first one is too large for C."""
+    feed = f"<rss><channel><item><link>http://h.example/1</link><pubDate>{date}</pubDate></item></channel></rss>"
+    (entry,) = entries(feed.encode())
+    assert entry.lastmod == date
+
+
+def test_what_is_not_well_formed_is_told_in_few_words() -> None:
+    """libxml2 quotes what it does not like."""
+    with pytest.raises(FeedFault, match="no well-formed XML: ") as caught:
+        entries(b"<urlset xmlns='" + b"%" * 10_000 + b"'><url/></urlset>")
+    assert len(str(caught.value)) < 400

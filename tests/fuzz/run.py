@@ -16,7 +16,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,18 +72,18 @@ def play(job: Job) -> tuple[Job, Report]:
         shutil.rmtree(home)
 
 
-def jobs(results: Results, streams: int, samples: bool) -> Iterator[Job]:
+def jobs(results: Results, kinds: Sequence[type[Target]], streams: int, samples: bool) -> Iterator[Job]:
     """Worlds, until there are so many streams in all; each target has its share at any time."""
-    given = {kind.name: results.total(kind.name).next for kind in TARGETS}
+    given = {kind.name: results.total(kind.name).next for kind in kinds}
     while sum(given.values()) < streams:
-        kind = min(TARGETS, key=lambda each: given[each.name] / each.share)
+        kind = min(kinds, key=lambda each: given[each.name] / each.share)
         first = given[kind.name]
         number = first // kind.streams
         given[kind.name] += kind.streams
         yield Job(kind.name, number, first, kind.streams, results.seed, samples and number % SAMPLE_EVERY == _SAMPLE)
 
 
-def run(results: Results, streams: int, processes: int, samples: bool = True) -> None:
+def run(results: Results, kinds: Sequence[type[Target]], streams: int, processes: int, samples: bool = True) -> None:
     """Play until there are so many streams."""
     saved = time.monotonic()
     played: dict[str, set[int]] = {kind.name: set() for kind in TARGETS}
@@ -91,7 +91,7 @@ def run(results: Results, streams: int, processes: int, samples: bool = True) ->
     context.set_forkserver_preload(["tests.fuzz.targets"])
     with context.Pool(processes, begin_process) as pool:
         try:
-            for job, report in pool.imap_unordered(play, jobs(results, streams, samples)):
+            for job, report in pool.imap_unordered(play, jobs(results, kinds, streams, samples)):
                 results.add(report)
                 for fault in report.faults:
                     print(f"{fault.target}, stream {fault.number}: {fault.what}", file=sys.stderr)
@@ -132,12 +132,16 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=Path("build/fuzz"), help="folder that runs add to")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--no-samples", dest="samples", action="store_false", help="measure nothing: it is faster")
+    parser.add_argument("--only", nargs="+", metavar="WORD", help="ends that have one of these words in their names")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="play the world of a fault again")
     options = parser.parse_args()
     if options.replay is not None:
         return replay(options.replay)
     results = Results(options.results, options.seed)
-    run(results, options.streams, options.processes, options.samples)
+    kinds = [kind for kind in TARGETS if any(word in kind.name for word in options.only or [""])]
+    if not kinds:
+        parser.error(f"--only: there are {', '.join(kind.name for kind in TARGETS)}")
+    run(results, kinds, options.streams, options.processes, options.samples)
     print(results.table())
     return 1 if results.faults else 0
 

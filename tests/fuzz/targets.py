@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tests.fuzz.target import Target
 from tests.fuzz.target_parser import Parser
+from tests.fuzz.targets_feeds import FeedLists, Feeds, Links, References, ResourceSync, RobotsTxt, Sitemaps
 from tests.fuzz.targets_fetch import FtpServers, WebServers
+from tests.fuzz.targets_front import IndexNowRequests, ProxyHeaders, SearchQueries, Tokens, WebSubMessages
 from tests.fuzz.targets_notifiers import NotifierAnswers, NotifierSets
 from tests.fuzz.targets_qm import Results, Sets
 from tests.fuzz.targets_robots import (
@@ -39,4 +41,16 @@ TARGETS: tuple[type[Target], ...] = (
     ContentAnswers,
     WebServers,
     FtpServers,
+    Feeds,
+    Sitemaps,
+    ResourceSync,
+    RobotsTxt,
+    Links,
+    References,
+    FeedLists,
+    IndexNowRequests,
+    WebSubMessages,
+    SearchQueries,
+    Tokens,
+    ProxyHeaders,
 )

@@ -339,3 +339,14 @@ def test_a_program_has_only_so_much_memory() -> None:
     assert run_poppler(sys.executable, hungry, b"", 60.0, 1000).data == b"enough\n"
     found = run_poppler(sys.executable, hungry, b"", 60.0, 1000, memory_bytes=300 << 20)
     assert found.data == b"" and "MemoryError" in found.fault
+
+
+@pytest.mark.parametrize("reference", ["&#xD800;", "&#xDE00;&#xD83D;", "&#1114112;"])
+def test_references_to_what_is_no_character_cost_no_links(reference: str) -> None:
+    feed = f"<rss><channel><item><title>{reference}</title><link>/1</link></item><item><link>/2</link></item></channel></rss>"
+    for opml in (False, True):
+        text = feed
+        if opml:
+            text = f'<opml version="{reference}"><outline xmlUrl="/1"/><outline title="{reference}" xmlUrl="/2"/></opml>'
+        found = extracted(text, "application/xml")
+        assert urls(found) == ["/1", "/2"] and not found.faults

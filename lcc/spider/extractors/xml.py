@@ -17,7 +17,7 @@ from zope.interface import implementer
 from lcc.domain.links import Base
 from lcc.errors import UrlError
 from lcc.feeds.bombs import refuse_bombs
-from lcc.feeds.encodings import to_utf8
+from lcc.feeds.encodings import legal_references, to_utf8
 from lcc.feeds.faults import FeedFault
 from lcc.feeds.sitemaps import INDEX, SITEMAP, SitemapReader, root_of_xml
 from lcc.interfaces import ILinkExtractor
@@ -56,7 +56,8 @@ class XmlExtractor:
             content = content[: content.rfind(b">") + 1]
         # Without its charset the type is told as one whose documents say theirs.
         told = f"{document.mimetype}; charset={document.charset}" if document.charset else "application/xml"
-        data = to_utf8(content, told)[0]
+        # lxml recovers from references to halves of characters, but cannot decode what it makes of them.
+        data = legal_references(to_utf8(content, told)[0])
         try:
             refuse_bombs(data)
         except FeedFault as error:
