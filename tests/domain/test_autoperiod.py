@@ -109,3 +109,22 @@ def test_a_poll_is_where_it_may_be(due: int, hours: set[int], days: set[int]) ->
     # The first such moment.
     before = found - 1
     assert found == due or before // HOUR % 24 in hours or (before // (24 * HOUR) + 3) % 7 in days
+
+
+def test_the_last_ten_polls_count() -> None:
+    polls: tuple[Poll, ...] = ()
+    for number in range(12):
+        polls = polls_with(polls, Poll(number, True))
+    assert [poll.interval_seconds for poll in polls] == list(range(2, 12))
+
+
+def test_a_source_that_asks_for_nothing_gets_nothing_added() -> None:
+    assert rate_per_second([Poll(1, True)]) > 0
+    polls = [Poll(1, True)] * 10
+    assert next_period(1, polls, 0, 100) == 0
+    assert next_period(1, polls, 0, 100, asked_seconds=1) == 1
+
+
+def test_the_only_hour_that_is_left_is_waited_for() -> None:
+    due = 1_780_000_000 // 86400 * 86400 + 30
+    assert next_poll(due, set(range(24)) - {23}, ()) == due - 30 + 23 * 3600

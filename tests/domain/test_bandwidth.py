@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.bandwidth import changed, charge
+from lcc.domain.bandwidth import after_start, changed, charge
 
 fetches = st.lists(
     st.tuples(st.floats(0, 50), st.floats(0.001, 20), st.integers(0, 100_000)), min_size=1, max_size=40
@@ -75,3 +75,23 @@ def test_a_new_rate_is_the_price_of_what_is_owed() -> None:
     assert changed(110.0, 100.0, 10, 100) == 101.0
     assert changed(110.0, 100.0, None, 100) == 110.0
     assert changed(110.0, 100.0, 10, None) == changed(90.0, 100.0, 10, 5) == 0.0
+
+
+def test_without_a_rate_nothing_is_owed_and_without_bytes_nothing_more() -> None:
+    assert charge(50.0, 10.0, 100, None) == charge(50.0, 10.0, 100, 0) == 0.0
+    assert charge(50.0, 10.0, 0, 5) == 50.0
+    assert charge(10.0, 10.0, 0, 5) == 0.0
+    assert (charge(50.0, 10.0, 100, 5), charge(0.0, 10.0, 100, 5)) == (70.0, 30.0)
+
+
+def test_an_interval_runs_from_the_start() -> None:
+    assert after_start(0.0, 100.0, 10.0) == 110.0
+    assert after_start(200.0, 100.0, 10.0) == 200.0
+    assert after_start(200.0, 300.0, 0.0) == 200.0
+
+
+def test_another_rate_is_another_price_for_what_is_owed() -> None:
+    assert changed(30.0, 10.0, 100, 50) == 50.0
+    assert changed(30.0, 10.0, None, 50) == 30.0
+    assert changed(30.0, 10.0, 100, None) == 0.0
+    assert changed(10.0, 10.0, 100, 50) == 0.0

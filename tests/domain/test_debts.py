@@ -41,3 +41,14 @@ def test_what_is_over_is_forgotten(kept: list[tuple[int, float, float]]) -> None
     later = now + KEPT_SECONDS + 1
     debts.keep(1, 0.0, later)
     assert len(debts) == 0
+
+
+def test_a_debt_is_kept_for_two_seconds_and_not_after_its_end() -> None:
+    debts = Debts()
+    debts.keep(1, 100.0, 0.0)
+    assert debts.take(1) == 2.0
+    debts.keep(1, 0.5, 0.0)
+    assert debts.take(1) == 0.5
+    debts.keep(1, 1.0, 0.0)
+    debts.keep(2, 3.0, 1.0)
+    assert len(debts) == 1

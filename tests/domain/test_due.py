@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
@@ -10,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.due import SPREAD_SECONDS, JobRetries, check_when, first_due, next_due, parse_at, spread
+from lcc.domain.due import SPREAD_SECONDS, JobRetries, check_when, due_by, first_due, next_due, parse_at, spread
 from lcc.domain.job_hosts import check_rules, may_run
-from lcc.model.tasks import When
+from lcc.model.tasks import REPEATED_SECONDS, When
 
 NOW = 1_780_000_000
 TIMES = st.integers(0, 4_000_000_000)
@@ -227,3 +229,68 @@ def test_a_job_that_starts_in_the_hour_that_comes_twice_is_done_once() -> None:
     first = at("2026-10-25T02:30:00")
     for started in (first, first + 1800, first + 3600, first + 5400):
         assert shown(next_due(when, 1, started, first)) == "2026-10-26T02:30:00+01:00"
+
+
+def test_what_is_added_together_is_spread_over_an_hour() -> None:
+    """By the golden ratio: task 1 by 0.618 of an hour."""
+    assert next_due(When(every_seconds=86400), 1, NOW, NOW, first=True) == NOW + 86400 + 2224
+    assert next_due(When(every_seconds=86400), 2, NOW, NOW, first=True) == NOW + 86400 + 849
+    assert next_due(When(every_seconds=1000), 1, NOW, NOW, first=True) == NOW + 1000 + 618
+
+
+def test_a_job_is_late_by_a_tenth_of_its_period_and_by_a_minute() -> None:
+    for period, late in ((600, 60), (300, 60), (3600, 360), (3605, 360)):
+        when = When(every_seconds=period)
+        assert next_due(when, 1, NOW + late, NOW) == NOW + late + period
+        assert next_due(when, 1, NOW + late + 0.2, NOW) > NOW + late + 1 + period
+
+
+def test_a_period_is_a_year_at_most() -> None:
+    check_when(When(every_seconds=366 * 86400), NOW)
+    with pytest.raises(ValueError, match="it may be 1 to 31622400"):
+        check_when(When(every_seconds=366 * 86400 + 1), NOW)
+
+
+def test_what_waits_is_due_by_a_period_from_now_or_by_the_next_moment() -> None:
+    assert due_by(When(every_seconds=86400), 1, None, NOW) == NOW + 86400 + 2224
+    assert due_by(When(every_seconds=86400), 1, NOW + 10**7, NOW) == NOW + 86400 + 2224
+    daily = When(at="06:30", timezone="Europe/Amsterdam")
+    today, tomorrow = at("2026-06-01T06:30"), at("2026-06-02T06:30")
+    assert due_by(daily, 1, None, today - 1) == today
+    assert due_by(daily, 1, today - 86400, today - 1) == today
+    # Its last job has begun, by a clock that was set back since: not once more for the same moment.
+    assert due_by(daily, 1, today + 5, today - 60) == tomorrow
+    assert due_by(daily, 1, today + REPEATED_SECONDS, today) == tomorrow
+    # That clock was wrong by so much that it says nothing.
+    assert due_by(daily, 1, today + 86400 + 61, today - 60) == today
+
+
+def test_a_moment_without_a_zone_is_in_utc_wherever_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        for zone in ("", "UTC"):
+            assert first_due(When(at="23:59:59", timezone=zone), at("2026-06-01T00:00", "UTC")) == at(
+                "2026-06-01T23:59:59", "UTC"
+            )
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_cron_line_has_two_hundred_characters_at_most() -> None:
+    line = "0 6 * * mon" + ",mon" * 47 + " "
+    line += " " * (200 - len(line))
+    assert len(line) == 200
+    check_when(When(cron=line), NOW)
+    with pytest.raises(ValueError, match="is no cron line"):
+        check_when(When(cron=line + " "), NOW)
+
+
+def test_three_retries_that_come_before_the_next_job() -> None:
+    retries = JobRetries()
+    assert retries.due(1, 3, NOW, None) is not None and retries.due(1, 4, NOW, None) is None
+    assert retries.due(1, 1, NOW, None, wish_seconds=0) == NOW + 2
+    assert retries.due(1, 1, NOW, NOW + 3, wish_seconds=1) == NOW + 2
+    assert retries.due(1, 1, NOW, NOW + 2, wish_seconds=1) is None
+    assert JobRetries(20).due(2, 15, NOW, None) == NOW + math.floor(86400 * (1 + 0.25 * spread(2))) + 1

@@ -114,3 +114,15 @@ def test_hours_that_are_said_as_one_would() -> None:
 @given(st.integers(1, (1 << 24) - 1))
 def test_what_is_said_of_hours_is_understood(mask: int) -> None:
     assert parse_hours(hours_text(mask)) == mask
+
+
+@pytest.mark.parametrize("day", ["mon", "tue", "wed", "thu", "fri", "sat", "sun"])
+def test_each_day_has_a_name_of_three_letters(day: str) -> None:
+    number = ("mon", "tue", "wed", "thu", "fri", "sat", "sun").index(day)
+    assert parse_hours(f"{day} 1", 168) == 1 << (number * 24 + 1)
+
+
+def test_a_period_of_other_slots_has_no_more_of_them() -> None:
+    assert parse_hours("0-9999", 9999) == 2**9999 - 1
+    with pytest.raises(ValueError, match="begins at 9999"):
+        parse_hours("9999", 9999)

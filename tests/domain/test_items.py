@@ -6,8 +6,8 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.items import FLAPS_MAX, ItemRules, choose_policy, identify
-from lcc.model.feeds import Body, FeedItem
+from lcc.domain.items import FLAPS_MAX, ItemRules, choose_policy, digest_of, identify
+from lcc.model.feeds import Body, Enclosure, FeedItem
 from lcc.model.items import ItemRow, Judged, KnownItem, News, link_hash
 
 
@@ -167,3 +167,53 @@ def test_the_same_document_again_is_no_news(items: list[FeedItem]) -> None:
     if items:
         assert "new" not in feed.poll(*items).values()
         assert set(feed.poll(*items).values()) <= {"unchanged"}
+
+
+def test_white_space_and_dates_are_no_news_but_what_is_read_is() -> None:
+    item = FeedItem(title="t", content=Body("a b"), summary=Body("s"), published=1)
+    same = attrs.evolve(item, content=Body(" a\n\tb "), published=2, summary=Body("other"))
+    assert digest_of(item) == digest_of(same)
+    assert digest_of(item) != digest_of(attrs.evolve(item, content=Body("ab")))
+    alone = FeedItem(title="t", summary=Body("s"))
+    assert digest_of(alone) != digest_of(attrs.evolve(alone, summary=Body("r")))
+
+
+def test_items_that_share_an_id_are_told_apart_by_link_then_by_text() -> None:
+    def item(link: str, title: str) -> FeedItem:
+        return FeedItem(id="x", link=link, title=title)
+
+    one, other, third = item("l", "a"), item("m", "a"), item("l", "b")
+    alone = {identity for identity, _, _ in identify([one], "id")}
+    apart = [identity for identity, _, _ in identify([one, other], "id")]
+    by_text = [identity for identity, _, _ in identify([one, third, other, one], "id")]
+    assert len({*alone, *apart, *by_text}) == 5 and len(by_text) == 3
+    # Whatever stands beside it with another link: its own is enough.
+    assert by_text[2] == apart[1]
+
+
+def test_an_item_without_id_and_link_is_known_by_its_title_and_enclosures_or_its_text() -> None:
+    titled = FeedItem(title="t", content=Body("a"))
+    assert _identity(titled) == _identity(attrs.evolve(titled, content=Body("b")))
+    sound = attrs.evolve(titled, enclosures=(Enclosure("http://h/1.mp3"),))
+    assert _identity(sound) != _identity(titled)
+    bare = FeedItem(content=Body("a"), summary=Body("s"), enclosures=())
+    assert _identity(bare) == _identity(attrs.evolve(bare, summary=Body("r")))
+    assert _identity(bare) != _identity(attrs.evolve(bare, content=Body("b")))
+    short = FeedItem(summary=Body("s"))
+    assert _identity(short) != _identity(FeedItem(summary=Body("r")))
+
+
+def _identity(item: FeedItem) -> bytes:
+    ((identity, _, _),) = identify([item], "hash")
+    return identity
+
+
+def test_links_are_asked_for_where_an_identity_is_unknown() -> None:
+    found = rows([FeedItem(id="a", link="l"), FeedItem(id="b", link="m"), FeedItem(id="c")], "id")
+    known = {found[0].identity: KnownItem(found[0].identity, found[0].digest, found[0].link, b"", 0)}
+    assert ItemRules().unknown_links(found, known) == [found[1].link]
+    # A known item with the same link does not make an unknown one ambiguous.
+    same_link = rows([FeedItem(id="a", link="l"), FeedItem(id="new", link="l")], "id")
+    gone = KnownItem(b"gone", same_link[1].digest, same_link[1].link, b"", 0)
+    judged = ItemRules().judge(same_link, known, [gone])
+    assert [each.known is not None for each in judged] == [True, True] and judged[1].known == gone

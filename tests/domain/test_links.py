@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.domain.links import REFERENCE_CHARS_MAX, Base
-from lcc.domain.urls import normalise
+from lcc.domain.urls import URL_CHARS, normalise
 from lcc.errors import UrlError
 
 BASE = "http://example.org/a/b/c.html?x=1"
@@ -101,3 +101,40 @@ def test_references_mean_what_urllib_says(reference: str) -> None:
     # urllib drops an empty query, and some slashes of two.
     if found and "//" not in reference and not reference.endswith("?"):
         assert found == normalise(urljoin(BASE, reference))
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_long_references_are_refused_by_what_is_written_and_by_what_is_meant(quick: bool) -> None:
+    extra = "" if quick else "\u00e9"
+    base = Base("http://h/")
+    longest = "a" * (URL_CHARS - 9)
+    assert len(base.resolve(longest)) == URL_CHARS
+    with pytest.raises(UrlError, match="characters"):
+        base.resolve(longest + "a" + extra)
+    with pytest.raises(UrlError, match=f"{REFERENCE_CHARS_MAX + 1} characters"):
+        base.resolve("#" + "a" * REFERENCE_CHARS_MAX)
+    assert base.resolve("#" + "a" * (REFERENCE_CHARS_MAX - 1)) == ""
+
+
+def test_a_base_is_without_fragment_and_query_and_host_alone() -> None:
+    assert Base("http://h/a/b#c/d").url == "http://h/a/b"
+    assert Base("http://h/a/b?c=/d/e").resolve("x") == "http://h/a/x"
+    assert Base("http://h/a?u=http://k/").resolve("/x") == "http://h/x"
+
+
+def test_the_fragment_is_cut_at_its_first_sign() -> None:
+    assert Base("http://h/").resolve("a#b#c") == Base("http://h/").resolve("é/../a#b#c") == "http://h/a"
+    assert Base("http://h/").resolve("?a?\\b") == "http://h/?a?%5Cb"
+    assert Base("http://h/").resolve("\\a?b?\\c") == "http://h/a?b?%5Cc"
+
+
+def test_backslashes_are_slashes_where_browsers_say_so() -> None:
+    assert Base("http://h/").resolve("HTTPS:\\\\k\\a") == "https://k/a"
+    assert Base("http://h/").resolve("foo:a\\b") == ""
+    assert Base("http://h/a/b").resolve("http:\\c") == "http://h/c"
+    assert Base("http://h/a/b").resolve("http://k") == "http://k/"
+
+
+def test_only_queries_are_in_the_encoding_of_the_page() -> None:
+    assert Base("http://h/", "latin-1").resolve("/é?é?/é") == "http://h/%C3%A9?%E9?/%E9"
+    assert Base("http://h/", "latin-1").resolve("/a?\u4e16") == "http://h/a?%26%2319990%3B"

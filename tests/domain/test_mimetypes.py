@@ -75,3 +75,14 @@ def test_bad_patterns(pattern: str) -> None:
 )
 def test_what_comes_against_what_was_told(told: str, got: str, expected: bool) -> None:
     assert is_expected(told, got) == expected
+
+
+def test_a_fault_quotes_eighty_characters() -> None:
+    with pytest.raises(UrlError) as caught:
+        normalise_mimetype("x" * 500)
+    assert caught.value.detail == repr("x" * 80)
+
+
+def test_whatever_was_told_as_anything_is_what_came() -> None:
+    assert all(is_expected(told, "text/html") for told in ("", "*", "*/*", "text/*", "text/html"))
+    assert not is_expected("text~", "text/html")

@@ -67,3 +67,13 @@ def test_any_list(value: str) -> None:
 def test_a_long_list_is_read_in_parts() -> None:
     assert len(entity_tags(", ".join(f'"{number}"' for number in range(5000)))) == 100
     assert not entity_tags("," * 100_000)
+
+
+def test_conditions_on_a_time_that_is_not_known_hold() -> None:
+    nothing = dict.fromkeys(("if_match", "if_none_match", "if_modified_since", "if_unmodified_since"))
+    date = "Thu, 01 Jan 2026 00:00:00 GMT"
+    for name in ("if_modified_since", "if_unmodified_since"):
+        assert precondition('"a"', None, **{**nothing, name: date}) == 0
+    assert precondition('"a"', 2**31, **nothing) == 0
+    assert precondition('"a"', 0, **{**nothing, "if_match": " * "}) == 0
+    assert precondition('"a"', 0, **{**nothing, "if_none_match": " * "}) == 304

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lcc.domain.keys import url_key
-from lcc.domain.retries import SPREAD, delay_seconds
+from lcc.domain.retries import SPREAD, delay_seconds, doubled_seconds
 from lcc.model import FETCH_NOW, RETRY_SLOT_SECONDS, retry_slot, retry_time
 
 SECONDS = st.floats(0.01, 1e7)
@@ -44,3 +45,19 @@ def test_slots_end_when_they_are_due(due: float) -> None:
 def test_what_is_due_earlier_has_the_higher_slot(one: float, other: float) -> None:
     assume(one < other)
     assert retry_slot(one) >= retry_slot(other)
+
+
+def test_a_delay_follows_from_the_hash_in_the_key_and_from_the_attempt() -> None:
+    """Not from the provider's id: its pages would all come back together."""
+    key = bytes(4) + b"\x40\0\0\0" + bytes(12)
+    # A quarter of the way, and the golden ratio on for each attempt.
+    assert delay_seconds(1, key, 100.0, 1000.0) == pytest.approx(100 * (1 - 0.25 * (0.25 + 0.6180339887) % 1))
+    assert delay_seconds(2, key, 100.0, 1000.0) == pytest.approx(200 * (1 - 0.25 * ((0.25 + 2 * 0.6180339887) % 1)))
+    assert delay_seconds(1, b"\xff" * 4 + key[4:], 100.0, 1000.0) == delay_seconds(1, key, 100.0, 1000.0)
+    assert delay_seconds(0, key, 100.0, 1000.0) == pytest.approx(100 * (1 - 0.25 * 0.25))
+    assert delay_seconds(99, key, 100.0, 50.0) <= 100.0
+
+
+def test_other_delays_are_doubled_up_to_the_longest() -> None:
+    assert [doubled_seconds(5, times, 60) for times in (-1, 0, 1, 3, 4, 100)] == [5, 5, 10, 40, 60, 60]
+    assert doubled_seconds(1, 40, 2**40) == 2**32

@@ -15,6 +15,7 @@ from lcc.domain.robots_rules import (
     allow_for,
     crawl_delay_seconds,
     is_allowed,
+    sitemaps_named,
     visit_hours,
     visit_time,
 )
@@ -136,3 +137,48 @@ def test_any_text(text: str) -> None:
     crawl_delay_seconds(f"User-agent: *\nCrawl-delay: {text}")
     visit_hours(f"User-agent: *\nVisit-time: {text}")
     is_allowed(text, RULES, "http://a/x?y=z")
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        ("Crawl-delay: 2.5", 2.5),
+        ("Crawl-delay: 0.5", 0.5),
+        ("Crawl-delay: 0", 0.0),
+        ("Crawl-delay: inf", 0.0),
+        ("Crawl-delay: nan", 0.0),
+        ("Request-rate: 1/10s", 10.0),
+        ("Request-rate: 4/1m\nCrawl-delay: 3", 15.0),
+        ("Request-rate: 0/5s", 0.0),
+        ("Disallow:", 0.0),
+    ],
+)
+def test_delays_that_are_asked_for(lines: str, seconds: float) -> None:
+    assert crawl_delay_seconds(f"User-agent: *\n{lines}\n") == seconds
+
+
+@pytest.mark.parametrize(
+    ("asked", "hours"),
+    [
+        ("0600-0845", "6-8"),
+        ("0601-0900", "7-9"),
+        ("0559-0700", "6-7"),
+        ("2200-0600", "22-6"),
+        ("2200-0000", "22-24"),
+        ("0000-2359", ""),
+        ("1200-1159", "12-11"),
+        ("0600-0659", ""),
+        ("0700-0700", ""),
+        ("0000-2300", "0-23"),
+        ("0100-0030", "1-24"),
+    ],
+)
+def test_whole_hours_within_the_time_that_is_wished(asked: str, hours: str) -> None:
+    rules = f"User-agent: *\nVisit-time: {asked}\n"
+    assert visit_hours(rules) == hours
+    assert visit_hours(rules, 1800) == ""
+
+
+def test_each_sitemap_is_named_once_and_in_order() -> None:
+    rules = "Sitemap: http://a/2\nUser-agent: *\nSitemap: http://a/1\nSitemap: http://a/2\n"
+    assert sitemaps_named(rules) == ["http://a/2", "http://a/1"]

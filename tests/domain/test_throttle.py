@@ -95,3 +95,35 @@ def test_a_place_that_becomes_known_meanwhile() -> None:
     for _ in range(2):
         login.passed(7, 0.0, "home")
     assert login._windows.count(("account", 7), 0.0) == 0
+
+
+def test_an_event_that_is_taken_back_counts_no_longer() -> None:
+    windows = Windows(60.0)
+    key: Key = ("site", "a")
+    windows.take_back(key, 0.0)
+    for _ in range(3):
+        windows.add(key, 0.0)
+    windows.take_back(key, 1.0)
+    assert windows.count(key, 1.0) == 2
+    windows.take_back(key, 1.0)
+    windows.take_back(key, 1.0)
+    assert windows.count(key, 1.0) == 0 and windows.seconds_left(key, 1.0) == 0.0
+    # The next one begins a window of its own.
+    windows.add(key, 50.0)
+    assert windows.seconds_left(key, 60.0) == 50.0 and windows.seconds_left(key, 200.0) == 0.0
+
+
+def test_a_refusal_says_a_second_at_least() -> None:
+    door = Throttle(1, 60.0)
+    assert [door.take([("a", "a")], at) for at in (0.0, 59.5)] == [0.0, 1.0]
+
+
+def test_the_places_that_are_known_are_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throttle, "KEYS_MAX", 2)
+    login = LoginThrottle(1, 60.0)
+    for party in ("a", "b", "a", "c"):
+        login.tried(7, 0.0, party)
+        login.passed(7, 0.0, party)
+    # Somebody else locks the account out; "b" is the one that was forgotten.
+    login.tried(7, 0.0, "elsewhere")
+    assert [login.is_throttled(7, party, 0.0) for party in "abc"] == [False, True, False]

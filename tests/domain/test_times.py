@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from lcc.domain.times import iso_utc
+from lcc.domain.times import http_date, iso_utc, parse_time
 from lcc.domain.wording import utc
 
 LAST = 253_402_300_799
@@ -25,3 +27,24 @@ LAST = 253_402_300_799
 )
 def test_a_time_that_no_calendar_has_is_the_nearest_that_it_has(seconds: float, said: str) -> None:
     assert iso_utc(seconds) == said and utc(seconds) == said.replace("T", " ").removesuffix("Z")
+
+
+def test_times_as_they_are_told() -> None:
+    assert parse_time(" 2026-01-01T00:00:00 ") == parse_time("2026-01-01T01:00:00+01:00") == 1_767_225_600
+    assert parse_time("1767225600.9") == 1_767_225_600
+    # Digits of other scripts, which Python reads.
+    for text in ("\u0662026-01-01", "soon", "", "10000000000000"):
+        with pytest.raises(ValueError, match="neither ISO 8601 nor seconds"):
+            parse_time(text)
+
+
+def test_a_time_without_zone_is_utc_wherever_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert parse_time("2026-01-01") == 1_767_225_600
+        assert http_date("Thu, 01 Jan 2026 00:00:00 -0000") == 1_767_225_600
+        assert http_date("Thu, 01 Jan 2026 00:00:00 +0100") == 1_767_222_000
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -19,6 +20,8 @@ ZONES = (
 )
 zones = st.sampled_from(ZONES)
 instants = st.integers(1_200_000_000, 1_900_000_000)
+HOUR = 3600
+NOON = 1_780_000_000 // 86400 * 86400 + 12 * HOUR
 HOURS = ("0-8", "22-6", "2", "3", "2-3,14", "0-24", "1", "23")
 
 
@@ -202,3 +205,46 @@ def test_always(hours: str) -> None:
     subject = TimeSlots(24, 3600, "UTC")
     assert subject.closing(subject.mask(hours), 5.0) == float("inf")
     assert subject.opening(subject.mask(hours), 5.0) == 5.0
+
+
+def test_always_is_all_slots_and_never_is_none() -> None:
+    slots = TimeSlots(24, 3600, "UTC")
+    assert slots.always == 2**24 - 1
+    assert slots.opening(0, NOON) is None and slots.opening(1 << 24, NOON) is None
+    assert slots.closing(slots.always, NOON) == slots.closing(slots.always | 1 << 30, NOON) == float("inf")
+    assert slots.is_open(1 << 12, NOON) is True and slots.is_open(1 << 13, NOON) is False
+
+
+def test_when_hours_were_closed() -> None:
+    slots = TimeSlots(24, 3600, "UTC")
+    midnight = NOON - 12 * HOUR
+    # Open from 6 to 18: yesterday's evening and this night.
+    assert slots.closed_spans("6-18", NOON - 24 * HOUR, NOON) == [(midnight - 6 * HOUR, midnight + 6 * HOUR)]
+    # What began before is not told, nor what has not ended.
+    assert slots.closed_spans("6-18", midnight, NOON) == [(midnight, midnight + 6 * HOUR)]
+    assert slots.closed_spans("6-18", midnight, midnight + 5 * HOUR) == []
+    assert slots.closed_spans("6-18", midnight, midnight + 6 * HOUR) == [(midnight, midnight + 6 * HOUR)]
+    # Eight periods back at most.
+    found = slots.closed_spans("6-18", 0, NOON)
+    assert len(found) == 8 and found[-1] == (midnight - 6 * HOUR, midnight + 6 * HOUR)
+    assert slots.closed_spans("", 0, NOON) == slots.closed_spans("25", 0, NOON) == []
+
+
+def test_without_a_zone_the_machines_clock_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        assert TimeSlots().current(NOON) == 17
+        assert TimeSlots().slot_end(NOON) == NOON + 1800
+        assert TimeSlots().current(NOON, "UTC") == 12
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_zone_that_the_machine_does_not_know_is_utc() -> None:
+    assert TimeSlots(24, 3600, "No/Where").current(NOON) == 12
+
+
+def test_rows_with_blank_hours_wait_in_no_slot() -> None:
+    assert TimeSlots(24, 3600, "UTC").slot("  ", "6-7", "UTC", NOON) == FETCH_NOW

@@ -10,17 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.domain.urls import (
+    REDIRECT_CHARS,
     URL_CHARS,
     Roots,
     _normalise_slowly,
+    followed_redirect,
     is_surely_normal,
     names_scheme,
     normalise,
     normalise_root,
+    owner_of,
+    recoded,
+    redirect_outside,
     redirect_target,
+    redirected_to,
     resolve,
+    site_of,
 )
-from lcc.errors import UrlError
+from lcc.errors import FetchError, UrlError
 
 SPELLINGS = [
     ("http://www.server.com/", "http://www.server.com/"),
@@ -336,3 +343,76 @@ def test_addresses_and_any_port_are_seen_to_be_normal(host: str, port: str) -> N
 )
 def test_no_other_numbers_are(site: str) -> None:
     assert not is_surely_normal(f"http://{site}/")
+
+
+def test_whose_a_url_is() -> None:
+    owners = [("http://a/x/", 1), ("http://a/", 2), ("https://b/", 3), ("ftp://c/", 4)]
+    found = {
+        url: owner_of(url, owners)
+        for url in (
+            "http://a/x/y",
+            "https://a/x/y",
+            "http://a/z",
+            "http://b/",
+            "https://b/q",
+            "ftp://c/",
+            "http://d/",
+        )
+    }
+    assert list(found.values()) == [1, 1, 2, 0, 3, 4, 0]
+
+
+@given(st.text("/aé%~ #?\u4e16", max_size=10))
+def test_what_stands_behind_a_host_is_recoded_as_in_a_url(text: str) -> None:
+    url = "http://h/" + text.replace("/.", "/")
+    assert "http://h/" + recoded(text.replace("/.", "/")) == normalise(url) or "%" in text
+
+
+def test_what_cannot_be_encoded_stays() -> None:
+    assert recoded("a\ud800#b") == "a\ud800#b"
+    assert recoded("é#a b#c") == "%C3%A9#a%20b%23c"
+
+
+def test_where_a_redirect_outside_led() -> None:
+    told = redirect_outside("HTTP://Other.example/a#b").text
+    assert redirected_to(told) == "http://other.example/a"
+    assert redirected_to("HTTP://Other.example/a") is None
+    assert redirected_to(redirect_outside("no url").text) is None
+    long = "http://h/" + "a" * (REDIRECT_CHARS - 10)
+    assert redirected_to(redirect_outside(long).text) == long
+    # It was cut.
+    assert redirected_to(redirect_outside(long + "a").text) is None
+    assert len(redirect_outside(long * 2).text) == len(redirect_outside(long + "a").text)
+
+
+def test_a_host_has_253_characters_at_most() -> None:
+    host = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
+    assert len(host) == 253 and normalise(f"http://{host}/") == normalise(f"http://{host}./") == f"http://{host}/"
+    for longer in (f"{host}e", f"{host}e.", f"{host}.."):
+        with pytest.raises(UrlError, match="host"):
+            normalise(f"http://{longer}/")
+    # An international name grows when it is encoded.
+    with pytest.raises(UrlError):
+        normalise("http://" + ".".join(["é" * 40] * 6) + "/")
+    with pytest.raises(UrlError):
+        normalise("http://é\u3002\u3002x/")
+
+
+def test_the_site_of_a_url() -> None:
+    assert site_of("http://h:8080/a?b=http://c/") == "http://h:8080/"
+    root = "http://h/" + "a" * (URL_CHARS - 9)
+    assert normalise_root(root) == root
+    assert resolve("http://h/", "a://b") == "a://b" and resolve("http://h/", "a:b") == "http://h/a:b"
+
+
+def test_addresses_of_version_four_within_six() -> None:
+    assert normalise("http://[::FFFF:192.0.2.1]:81/") == "http://[::ffff:c000:201]:81/"
+    with pytest.raises(UrlError):
+        normalise("http://[::1]x]/")
+
+
+def test_a_followed_redirect_leads_to_no_longer_a_url_than_there_may_be() -> None:
+    long = "http://h/" + "a" * (URL_CHARS - 9)
+    assert followed_redirect("http://h/", f"\t {long} ") == long
+    with pytest.raises(FetchError, match="more than"):
+        followed_redirect("http://h/", long + "a")

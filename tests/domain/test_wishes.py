@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from lcc.domain.hours import parse_hours
 from lcc.domain.timezones import timezone_fault
-from lcc.domain.wishes import Allowed, is_mail_address, read_contact, read_site, read_wishes
+from lcc.domain.wishes import (
+    CONTACT_CHARS,
+    HOURS_CHARS,
+    Allowed,
+    is_mail_address,
+    read_contact,
+    read_site,
+    read_wishes,
+)
 from lcc.model import Wishes
 
 FREE = Allowed(priority_max=2)
@@ -88,3 +96,45 @@ def test_contact_and_site() -> None:
     assert read_contact({}, faults) == "" and read_site({}, FREE, faults) == ""
     assert set(faults) == {"contact", "site"}
     assert read_site({"site": "http://host:81/"}, Allowed(any_port=True), {}) == "http://host:81/"
+
+
+def test_what_is_said_of_a_wish_that_is_not_granted() -> None:
+    assert read(Allowed(priority_max=1), priority="2")[1] == {"priority": "0 to 1"}
+    assert read(Allowed(), priority="1")[1] == {"priority": "only 0 is allowed here"}
+    assert read(Allowed(bandwidth_max=10), bandwidth="11")[1] == {
+        "bandwidth": "at most 10 bytes per second are allowed here"
+    }
+    assert read(Allowed(), bandwidth="1") == (Wishes(bandwidth_bytes=1), {})
+    assert read(Allowed(), bandwidth="x")[0] == Wishes()
+    assert read(hours=" 1 ", timezone=" UTC ", priority=" 1 ")[0] == Wishes(None, "1", "UTC", 1)
+    assert read(hours="1" + "," * HOURS_CHARS)[1] == {"hours": f"at most {HOURS_CHARS} characters"}
+    longest = "1," * ((HOURS_CHARS - 1) // 2) + "1"
+    longest += " " * (HOURS_CHARS - len(longest) - 1) + "2" if len(longest) < HOURS_CHARS else ""
+    assert "characters" not in read(hours=longest)[1].get("hours", "")
+
+
+def test_a_site_is_needed() -> None:
+    for fields in ({}, {"site": " "}):
+        faults: dict[str, str] = {}
+        assert read_site(fields, Allowed(), faults) == ""
+        assert faults == {"site": "the URL of the site is needed, such as https://www.example.org/"}
+    faults = {}
+    assert read_site({"site": "ftp://h/"}, Allowed(), faults) == "" and list(faults) == ["site"]
+
+
+def test_an_address_may_be_so_long() -> None:
+    longest = "a@" + ".".join(["b" * 62] * 4)
+    longest += "c" * (CONTACT_CHARS - len(longest))
+    assert len(longest) == 254 and is_mail_address(longest) and not is_mail_address(f"a{longest}")
+
+
+def test_no_time_zone_and_one_that_there_is_are_no_fault() -> None:
+    assert timezone_fault("") == timezone_fault("Europe/Amsterdam") == ""
+    assert timezone_fault("Nowhere") == "'Nowhere' is no time zone, such as Europe/Amsterdam"
+
+
+def test_a_machine_without_time_zones_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    import zoneinfo
+
+    monkeypatch.setattr(zoneinfo, "available_timezones", set)
+    assert "tzdata" in timezone_fault("Nowhere")
