@@ -24,6 +24,7 @@ WILDCARDS_MAX = 2_000
 nothing else: 30,000 would take 0.3 seconds for one of 4 kB."""
 _NAMES_ROBOT = re.compile(r"(\s*user[- ]?agent(?:\s*:\s*|\s+))(\*(?=\s|#|$)|[a-z_-]*)", re.IGNORECASE).match
 _ANOTHER = "another"
+_SHORT_CHARS_MAX = 10_000
 _TOO_MANY = 429
 _HOUR_SECONDS = 3600
 _LAST_MINUTE = time(23, 59)
@@ -54,7 +55,10 @@ def crawl_delay_seconds(rules: str) -> float:
     rate = parsed.request_rate(AGENT)
     asked = [parsed.crawl_delay(AGENT) or 0.0]
     if rate is not None and rate.requests > 0:
-        asked.append(rate.seconds / rate.requests)
+        try:
+            asked.append(rate.seconds / rate.requests)
+        except OverflowError:
+            pass  # hundreds of digits: as good as for ever, which nobody can mean
     return max([seconds for seconds in asked if 0 < seconds < inf], default=0.0)
 
 
@@ -91,12 +95,20 @@ def sitemaps_named(rules: str) -> list[str]:
     return list(dict.fromkeys(_parsed(rules).sitemaps))
 
 
-@lru_cache(maxsize=100)
 def _parsed(rules: str) -> Protego:
+    return (_parsed_short if len(rules) <= _SHORT_CHARS_MAX else _parsed_long)(rules)
+
+
+def _parse(rules: str) -> Protego:
     # Late: most schedulers read none for long.
     from protego import Protego
 
     return Protego.parse("\n".join(map(_with_token, rules.splitlines())))
+
+
+# What is parsed takes twenty times the memory of its text, and a robots.txt may have 500 KiB.
+_parsed_short = lru_cache(maxsize=100)(_parse)
+_parsed_long = lru_cache(maxsize=4)(_parse)
 
 
 def _with_token(line: str) -> str:

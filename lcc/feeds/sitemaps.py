@@ -171,8 +171,16 @@ def root_of_xml(head: bytes, encoding: str | None = None) -> str:
     for start in range(0, len(head), _ROOT_PIECE_BYTES):
         parser.feed(head[start : start + _ROOT_PIECE_BYTES])
         for _, element in parser.read_events():
-            return str(element.tag).rpartition("}")[2]
+            return _local_name(element)
     return ""
+
+
+def _local_name(element: Any) -> str:
+    """Without its namespace; empty: it is no Unicode, which lxml recovers from, but cannot tell."""
+    try:
+        return str(element.tag).rpartition("}")[2]
+    except UnicodeDecodeError:
+        return ""
 
 
 def capability_of_xml(head: bytes) -> str:
@@ -181,9 +189,10 @@ def capability_of_xml(head: bytes) -> str:
     for start in range(0, len(head), _ROOT_PIECE_BYTES):
         parser.feed(head[start : start + _ROOT_PIECE_BYTES])
         for _, element in parser.read_events():
-            if element.tag == _MD:
+            name = _local_name(element)
+            if name == "md" and element.tag == _MD:
                 return str(element.get("capability") or "")
-            if str(element.tag).rpartition("}")[2] in ("url", "sitemap"):
+            if name in ("url", "sitemap"):
                 return ""
     return ""
 

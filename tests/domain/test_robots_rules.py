@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -150,6 +152,8 @@ def test_any_text(text: str) -> None:
         ("Request-rate: 1/10s", 10.0),
         ("Request-rate: 4/1m\nCrawl-delay: 3", 15.0),
         ("Request-rate: 0/5s", 0.0),
+        (f"Request-rate: 1/{'9' * 400}\nCrawl-delay: 3", 3.0),
+        (f"Crawl-delay: {'9' * 400}", 0.0),
         ("Disallow:", 0.0),
     ],
 )
@@ -182,3 +186,16 @@ def test_whole_hours_within_the_time_that_is_wished(asked: str, hours: str) -> N
 def test_each_sitemap_is_named_once_and_in_order() -> None:
     rules = "Sitemap: http://a/2\nUser-agent: *\nSitemap: http://a/1\nSitemap: http://a/2\n"
     assert sitemaps_named(rules) == ["http://a/2", "http://a/1"]
+
+
+def test_memory_is_bounded_however_long_they_are() -> None:
+    """A robots.txt may have 500 KiB; parsed, it takes ten megabytes."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(12):
+            lines = "".join(f"Disallow: /{number}/{line:05}\n" for line in range(10_000))
+            assert not is_allowed(f"User-agent: *\n{lines}", RULES, f"http://a/{number}/00007")
+        assert tracemalloc.get_traced_memory()[0] - before < 30_000_000
+    finally:
+        tracemalloc.stop()

@@ -308,7 +308,9 @@ def test_changes_at_other_hosts_are_left_out() -> None:
     assert said.urls == {"http://h.example/y": "deleted@1767225600"} and "1 of 2 URLs are left out" in said.logs[0]
 
 
-@pytest.mark.parametrize("date", ["Thu, 01 Jan 99999999999999999999 01:00:00 +0100", "Thu, 01 Jan 2026 01:00:00 +99999"])
+@pytest.mark.parametrize(
+    "date", ["Thu, 01 Jan 99999999999999999999 01:00:00 +0100", "Thu, 01 Jan 2026 01:00:00 +99999"]
+)
 def test_a_date_that_is_none_is_kept_as_it_is_written(date: str) -> None:
     """The first one is too large for C."""
     feed = f"<rss><channel><item><link>http://h.example/1</link><pubDate>{date}</pubDate></item></channel></rss>"
@@ -321,3 +323,11 @@ def test_what_is_not_well_formed_is_told_in_few_words() -> None:
     with pytest.raises(FeedFault, match="no well-formed XML: ") as caught:
         entries(b"<urlset xmlns='" + b"%" * 10_000 + b"'><url/></urlset>")
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("where", ["", "x:"])
+def test_a_namespace_that_is_no_unicode_makes_the_document_unreadable(where: str) -> None:
+    """lxml recovers from it, and fails when it is asked for the name of an element."""
+    data = f"<urlset xmlns{where and ':x'}='&#xD83D;&#xDE00;'><{where}md/><url><loc>http://h.example/1</loc></url></urlset>"
+    with pytest.raises(FeedFault):
+        entries(data.encode())

@@ -28,7 +28,7 @@ class DocumentTarget(Target):
     """
 
     share = 4
-    streams = 200
+    streams = 50
     sample: ClassVar[bytes]
 
     def __init__(self, home: Path) -> None:

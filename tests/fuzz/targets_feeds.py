@@ -317,7 +317,6 @@ class References(DocumentTarget):
 
     name = "references"
     share = 6
-    streams = 500
 
     @classmethod
     def seeds(cls) -> list[bytes]:

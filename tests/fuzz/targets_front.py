@@ -181,7 +181,6 @@ class SearchQueries(DocumentTarget):
     """What people type, as it is understood, and as the index is asked."""
 
     name = "search queries"
-    streams = 400
     tokens = (
         *TOKENS,
         *(b'"', b"-", b":", b"site:", b"host:x:80 ", b"type:pdf ", b"lang:en ", b"since:7d ", b"since:9999-99-99 "),
@@ -243,7 +242,6 @@ class Tokens(DocumentTarget):
 
     name = "tokens"
     share = 2
-    streams = 500
     tokens = (*TOKENS, b"fe1~", b"~", b".", b"~1.a.1.1", b"0.0.0.0")
 
     @classmethod
@@ -310,7 +308,6 @@ class ProxyHeaders(Target):
 
     name = "proxy protocol"
     share = 4
-    streams = 500
     tokens = (
         *TOKENS,
         b"PROXY ",
