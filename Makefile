@@ -9,6 +9,7 @@
 #   make kill-test    kills processes of an LCC at work, and its database server, until KILLS=… are reached in all its runs
 #   make kill-jobs    kills scheduler, managers and workers while jobs run, KILLS=… times
 #   make kill-spider  kills all roles while sites are crawled, each of them KILLS=… times; can be stopped, and goes on
+#   make kill-moves   kills all roles of three sub-LCCs and their front end while providers move, KILLS=… times in all its runs
 #   make fuzz     mutated streams against all that reads from a connection, STREAMS=20000 of them; runs add up in build/fuzz
 #   make sim SEEDS=1000   the whole LCC in a simulation, while everything goes wrong; runs add up in build/simulation
 #   make hostile-sockets    5,000 hostile sockets at every port of an LCC, while honest peers are served
@@ -38,7 +39,7 @@ JOBS ?= 3
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test test-long galera proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test kill-jobs kill-spider check doc man demo
+.PHONY: help run-venv venv system test test-long galera proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test kill-jobs kill-spider kill-moves check doc man demo
 .PHONY: bench bench-quick bench-list bench-curves bench-growth bench-doc soak wheel deb test-deb clean
 
 help:
@@ -150,6 +151,10 @@ kill-jobs: venv
 # Adds to build/kill-spider.jsonl: it can be stopped, and goes on.
 kill-spider: venv system
 	@$(PY) -m tests.reliability.crawls --kills $(KILLS) $(ARGS)
+
+# Adds to build/kill-moves.jsonl: it can be stopped, and goes on.
+kill-moves: venv system
+	@$(PY) -m tests.reliability.moves --kills $(KILLS) $(ARGS)
 
 # Adds to build/fuzz: it can be stopped, and goes on.
 STREAMS ?= 20000

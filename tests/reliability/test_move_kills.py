@@ -1,0 +1,106 @@
+"""A slice of ``make kill-moves``, and what its oracle finds."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.databases import need_galera
+
+from .cluster import Kind, Registered
+from .evidence import Evidence, Row
+from .journal import Asked, Journal
+from .moves import BACKENDS, CELLS, NODE, Plan, next_cells, run, table
+from .moves_oracle import check_copies, check_homes, check_quiet, judge_all, whole_case
+from .results import Results
+from .sub_lccs import Found
+
+SEED = int(os.environ.get("LCC_KILL_SEED", "0")) or time.time_ns() % 100_000
+
+
+def test_moves_survive_a_few_kills() -> None:
+    print(f"LCC_KILL_SEED={SEED}")
+    report = run(Plan(SEED, "sqlite", (), 2, 1, 2, 3, 1, pace_seconds=1.0, move_seconds=1.0, whole=True), print)
+    print(report)
+    assert report["moves"].get("done") and report["accepted"] and report["cached"], "it has done nothing"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_moves_survive_kills(backend: str, tmp_path: Path) -> None:
+    if backend == "galera":
+        need_galera()
+    print(f"LCC_KILL_SEED={SEED}")
+    cells = next_cells(Results(tmp_path / "none"), backend, 6, random.Random(SEED))
+    report = run(Plan(SEED, backend, cells, 12, 4, providers=12), print)
+    print(report)
+    assert report["cells"] and report["moves"].get("done")
+
+
+def test_what_is_killed_next(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.jsonl")
+    assert next_cells(results, "galera", 3, random.Random(1)) != next_cells(results, "galera", 3, random.Random(2))
+    assert not [cell for cell in next_cells(results, "sqlite", 1000, random.Random(1)) if cell.endswith(NODE)]
+    others = {cell: 1 for cell in CELLS if cell != "flipped, node"}
+    results.add({"kills": {"qm": 2}, "cells": others, "moves": {"done": 3}, "violations": 0})
+    assert next_cells(results, "galera", 1, random.Random(1)) == ("flipped, node",)
+    assert f"{len(CELLS) - 1} of {len(CELLS)} cells" in table(results)
+
+
+# What the oracle finds.
+
+PROVIDER = Registered(1, "", "p00", Kind())
+
+
+def found(homes: set[str], placed: str = "one", **rows: list[Row]) -> Found:
+    evidence = {name: Evidence(rows.get(name, []), [], {}, 9, {}) for name in ("one", "two")}
+    return Found(evidence, {1: homes}, {1: placed})
+
+
+def row(change: int = 1, **more: Any) -> Row:
+    fields = {"machine": 1, "file": 1, "data": b"", "length": 0, "md5": "d41d8cd98f00b204e9800998ecf8427e"} | more
+    return Row(1, "http://127.0.0.1:80/p00/a.html", True, change, **fields)
+
+
+def test_one_home_is_no_fault() -> None:
+    assert not list(check_homes(found({"one"})))
+
+
+@pytest.mark.parametrize(
+    ("seen", "fault"),
+    [
+        (found({"one", "two"}), "in ['one', 'two']; the front end has it in one"),
+        (found(set()), "is in []"),
+        (found({"two"}), "the front end has it in one"),
+        (found({"one"}, "frozen in 1"), "the front end has it in frozen in 1"),
+        (Found({}, {1: {"one"}, 7: {"one"}}, {1: "one"}), "nobody has registered it"),
+    ],
+)
+def test_a_provider_in_two_places_or_none_is_found(seen: Found, fault: str) -> None:
+    (violation,) = check_homes(seen)
+    assert fault in violation.text
+
+
+def test_what_two_sub_lccs_number_alike_is_no_fault_but_within_one() -> None:
+    judged = lambda seen: {  # noqa: E731
+        violation.promise for violation in judge_all([PROVIDER], 80, Journal(), seen) if violation.promise == "feed"
+    }
+    assert not judged(found({"one"}, one=[row()], two=[row(machine=2)]))
+    assert judged(found({"one"}, one=[row(), row(file=2)]))
+
+
+def test_a_user_with_another_copy_is_found() -> None:
+    case = whole_case([PROVIDER], 80, Journal(), found({"one"}, one=[row()]))
+    same = {row().curl: (row().md5, row().md5)}
+    assert not list(check_copies(case, [same, same]))
+    assert [violation.text[:6] for violation in check_copies(case, [same, {}])] == ["user 2"]
+
+
+def test_a_fetch_that_nobody_has_told_is_found() -> None:
+    assert not list(check_quiet([]))
+    assert "fetched for a move" in next(check_quiet([Asked(1, "/p00/a.html", 1.0, "bot", 1, 0.0)])).text
