@@ -14,6 +14,7 @@ from lcc.roles.qm.schedule.work import ProviderWork
 ORDERS_SHOWN = 5
 MACHINES_SHOWN = 20
 ROWS_SHOWN = 5
+MOVES_SHOWN = 5
 
 
 class QmCommands(PausingCommands[QmEngine]):
@@ -51,6 +52,7 @@ class QmCommands(PausingCommands[QmEngine]):
         if SITE in scheduler.delays:
             wait = duration(scheduler.delays.until(SITE) - engine.now())
             lines.append(("", f"the whole LCC waits for its bandwidth, for {wait}"))
+        lines += self._moves(MOVES_SHOWN)
         waiting = engine.recorder.waiting_count
         lines.append(("results", f"{waiting:,} wait to be recorded{'; no more fit' if engine.recorder.full else ''}"))
         lines.append(("orders", f"{state['orders_out']:,} out, room for {state['orders_free']:,} more"))
@@ -108,10 +110,36 @@ class QmCommands(PausingCommands[QmEngine]):
             lines.append(("delay", self._delay(delay)))
         orders = [order for order in self.engine.dispatcher.orders if order.pid == pid]
         lines += [("order", self._order(order, now)) for order in orders]
+        if pid in scheduler.frozen:
+            lines.append(("moves", "it gets no orders: it is leaving, has left, or is arriving (lcc-admin moves)"))
         machine = self.engine.dispatcher.home(pid)
         if machine:
             lines.append(("machine", f"it was fetched by machine {machine} last"))
         return lines or [("provider", f"{pid} has no work that this queue manager knows of (see: lcc-admin why)")]
+
+    def _moves(self, limit: int) -> Lines:
+        """Moves to this LCC, and who stands still for one from here."""
+        engine = self.engine
+        moves = engine.moves
+        now = engine.clock.seconds()
+        lines: Lines = []
+        for move in moves.under_way[:limit]:
+            since = moves.frozen.get(move.pid)
+            still = "" if since is None else f", stands still for {duration(now - since)}"
+            why = f": {move.why}" if move.why else ""
+            lines.append(
+                (
+                    "moves here",
+                    f"provider {move.pid}, {move.state.value}: {number(move.number('rows'), 'row')} copied,"
+                    f" {move.number('changed'):,} had changed at the last look,"
+                    f" {number(move.number('content_left'), 'file')} left{still}{why}",
+                )
+            )
+        lines += more(limit, len(moves.under_way), "move")
+        ended = moves.ended
+        if any(ended.values()):
+            lines.append(("moves", ", ".join(f"{count:,} {result}" for result, count in ended.items())))
+        return lines
 
     def _state(self) -> str:
         engine = self.engine

@@ -55,6 +55,7 @@ from lcc.roles.qm.maintenance.repair import Repair
 from lcc.roles.qm.maintenance.retries import RetryOpener
 from lcc.roles.qm.maintenance.slots import SlotOpener
 from lcc.roles.qm.maintenance.state import StateSaver
+from lcc.roles.qm.moves.counts import MoveCounts
 from lcc.roles.qm.orders.deleter import Deleter
 from lcc.roles.qm.orders.dispatcher import Dispatcher
 from lcc.roles.qm.orders.leases import Leases
@@ -108,6 +109,7 @@ class QmEngine:
         self.clock = clock
         self.wall_clock: Callable[[], float] = WallClock(wall_clock, clock, self._stepped)
         self.retry = StoreRetry(clock, random)
+        self.moves = MoveCounts()
         self.run = 0
         self.started = False
         self.ticked = 0.0

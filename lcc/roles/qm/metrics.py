@@ -9,7 +9,7 @@ import attrs
 from zope.interface import implementer
 
 from lcc.interfaces import IRoleMetrics
-from lcc.model.metrics import Buckets, Condition, Kind, Metric, Reading, counter, gauge, not_paused
+from lcc.model.metrics import Buckets, Condition, Kind, Metric, Reading, counter, gauge, histogram, not_paused
 from lcc.model.providers import PRIORITIES
 from lcc.model.survey import Queued, Survey
 from lcc.roles.qm.engine import QmEngine
@@ -61,6 +61,14 @@ MACHINE_CONNECTED = gauge(
 OVERLOADED = gauge("lcc_qm_overloaded", "1: overloaded, accepts no sets from UNSes")
 PAUSED = gauge("lcc_qm_paused", "1: paused by an operator, sends no orders")
 ASKED_AGAIN = counter("lcc_qm_database_asked_again", "Queries repeated because the database was unreachable")
+MOVES = gauge("lcc_qm_moves", "Moves of providers to this LCC that are under way, by state", "state")
+MOVES_ENDED = counter("lcc_qm_moves_ended", "Moves of providers: arrived, left, cancelled", "result")
+MOVE_ROWS = counter("lcc_qm_move_rows", "Rows copied for moves to this LCC")
+MOVE_ROWS_BEHIND = gauge("lcc_qm_move_rows_behind", "Rows that had changed at the last look, of moves to this LCC")
+MOVE_FILES_LEFT = gauge("lcc_qm_move_files_left", "Content files still to be copied, of moves to this LCC")
+MOVE_FREEZES = histogram("lcc_qm_move_freeze_seconds", "How long providers stood still when they moved to this LCC")
+MOVE_FREEZES_GIVEN_UP = counter("lcc_qm_move_freezes_given_up", "Freezes given up: the provider went on where it was")
+MOVE_FROZEN = gauge("lcc_qm_move_frozen_seconds", "For how long a provider stands still, at most; 0: none does")
 TICK_AGE = gauge("lcc_qm_tick_age_seconds", "Time since the last periodic tick")
 
 SURVEY_TIME = gauge("lcc_qm_survey_timestamp_seconds", "When the metrics below were read from the database; 0: never")
@@ -111,6 +119,7 @@ class QmMetrics:
         yield from self._queue()
         yield from self._results()
         yield from self._machines()
+        yield from self._moves()
         yield from self._survey()
         yield from self._database.readings("qm")
 
@@ -201,6 +210,17 @@ class QmMetrics:
         yield MACHINE_CONNECTED.by(
             ((machine.number, machine.name), machine.connection is not None) for machine in shown
         )
+
+    def _moves(self) -> Iterator[Reading]:
+        moves = self._engine.moves
+        yield MOVES.by(moves.by_state())
+        yield MOVES_ENDED.by(moves.ended)
+        yield MOVE_ROWS(moves.rows)
+        yield MOVE_ROWS_BEHIND(moves.rows_behind)
+        yield MOVE_FILES_LEFT(moves.files_left)
+        yield MOVE_FREEZES(moves.freezes.shown())
+        yield MOVE_FREEZES_GIVEN_UP(moves.given_up)
+        yield MOVE_FROZEN(moves.frozen_seconds(self._engine.clock.seconds()))
 
     def _survey(self) -> Iterator[Reading]:
         survey = self._surveyor.last

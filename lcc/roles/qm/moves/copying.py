@@ -208,6 +208,7 @@ class Copying:
         if staged.wanted:
             await self._fetch(staged.wanted)
             await self._step(save_cursor, self._pid, cursor)
+        self._engine.moves.rows += staged.changed
         return staged.changed
 
     async def _fetch(self, names: list[str]) -> None:

@@ -74,6 +74,7 @@ class Mover:
         """Go on with what is to be done; True: something is soon to be looked at again."""
         since = self._engine.now() - LATE_SECONDS
         found = await self._front.interact(front_moves.moves_to, me.subid, since)
+        self._engine.moves.read(found, self._engine.clock.seconds())
         soon = False
         copied: Move | None = None
         for move in found:
@@ -113,6 +114,8 @@ class Mover:
         if move.state in UNDECIDED:
             _log.warn("Provider {pid} cannot be moved: {why}", pid=move.pid, why=why)
             await self._front.write(front_moves.cancel_move, move.pid, why, self._engine.now())
+            if move.state is MoveState.FREEZING:
+                self._engine.moves.goes_on(move.pid, self._engine.clock.seconds(), here=False)
 
     async def _go_on(self, move: Move, source: SubLcc) -> bool:
         state = move.state
@@ -130,10 +133,12 @@ class Mover:
         if state is MoveState.CANCELLED:
             await self._forget(move)
             await self._note(move, {"cleaned": True}, move.why)
+            self._engine.moves.ended["cancelled"] += 1
             return False
         await self._take_held(move.pid, source)
         await self._forget(move)
         await self._front.write(front_moves.end_move, move, self._engine.now())
+        self._engine.moves.ended["arrived"] += 1
         _log.info("Provider {pid} has moved here from sub-LCC {name}", pid=move.pid, name=source.name)
         return False
 
@@ -182,6 +187,7 @@ class Mover:
         progress = {"passes": passes, "rows": rows, "counted": counted, "changed": changed, "content_left": left}
         noted = await self._note(move, progress, move.why)
         if followed is not None and changed <= FEW_ROWS * passes and left <= FEW_FILES and self._may_freeze(noted):
+            self._engine.moves.stands_still(move.pid, clock.seconds())
             await self._front.write(front_moves.freeze, noted, self._engine.now())
             return True
         return False
@@ -229,6 +235,7 @@ class Mover:
     async def _thaw(self, move: Move, why: str) -> None:
         _log.warn("Provider {pid} is not moved now: {why}", pid=move.pid, why=why)
         await self._front.write(front_moves.thaw, move, why, self._engine.now())
+        self._engine.moves.goes_on(move.pid, self._engine.clock.seconds(), here=False)
 
     # Flipped.
 
@@ -241,6 +248,8 @@ class Mover:
             engine.delay_timer.arrived(delay)
         engine.reader.provider_changed(move.pid)
         await self._front.write(front_moves.admit, move, engine.now())
+        if move.pid in engine.moves.frozen:  # else it was admitted before
+            engine.moves.goes_on(move.pid, engine.clock.seconds(), here=True)
         more = True
         while more:
             arrived = await self._step(arrive_page, rules, move, carrier, content)

@@ -105,6 +105,7 @@ class Obeying:
             engine.absorbed(outcome)
         engine.scheduler.provider_removed(order.pid)
         engine.reader.provider_changed(order.pid)
+        engine.moves.ended["left"] += 1
         _log.info("Provider {pid} has left this sub-LCC (move {id})", pid=order.pid, id=move.id)
 
     async def _apply_here(self, subid: int) -> None:
