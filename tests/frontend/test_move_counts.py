@@ -40,7 +40,7 @@ def shown(sub: Sub) -> dict[str, Any]:
     readings = QmMetrics(sub.world.engine, nothing, nothing, nothing)._moves()
     found: dict[str, Any] = {}
     for reading in readings:
-        values = {labels: value for labels, value in reading.series}
+        values = dict(reading.series)
         found[reading.metric.name.removeprefix("lcc_qm_")] = values.get((), values)
     return found
 

@@ -46,7 +46,7 @@ from tests.support.ports import free_port
 from tests.support.processes.followers import Follower
 from tests.support.waiting import wait_for
 
-from .cluster import KINDS, Registered
+from .cluster import KINDS, Kind, Registered
 from .faults import Faults
 from .journal import Journal
 from .moves_oracle import check_copies, check_quiet, judge_all, whole_case
@@ -81,6 +81,7 @@ class Plan:
     :ivar kills: random ones, after that.
     :ivar quiet: kills while nobody publishes.
     :ivar move_seconds: between two moves, on average.
+    :ivar special: every third provider is of one of these kinds.
     :ivar whole: each sub-LCC is one process.
     """
 
@@ -94,6 +95,7 @@ class Plan:
     followers: int = 3
     pace_seconds: float = 10.0
     move_seconds: float = 3.0
+    special: tuple[Kind, ...] = KINDS
     whole: bool = False
 
 
@@ -130,7 +132,7 @@ class Run:
         lccs.start(*lccs.configs)
         wait_for("all sub-LCCs are there", self._are_up, PATIENCE_SECONDS)
         lccs.join()
-        self.providers = lccs.register(plan.providers, self._port, KINDS)
+        self.providers = lccs.register(plan.providers, self._port, plan.special)
         wait_for("all have reported", self._have_reported, PATIENCE_SECONDS)
         self.world = World(
             self.folder,

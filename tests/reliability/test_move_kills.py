@@ -25,7 +25,20 @@ SEED = int(os.environ.get("LCC_KILL_SEED", "0")) or time.time_ns() % 100_000
 
 def test_moves_survive_a_few_kills() -> None:
     print(f"LCC_KILL_SEED={SEED}")
-    report = run(Plan(SEED, "sqlite", (), 2, 1, 2, 3, 1, pace_seconds=1.0, move_seconds=1.0, whole=True), print)
+    plan = Plan(
+        SEED,
+        "sqlite",
+        kills=2,
+        quiet=1,
+        subs=2,
+        providers=3,
+        followers=1,
+        pace_seconds=1.0,
+        move_seconds=1.0,
+        special=(),
+        whole=True,
+    )
+    report = run(plan, print)
     print(report)
     assert report["moves"].get("done") and report["accepted"] and report["cached"], "it has done nothing"
 
