@@ -13,6 +13,7 @@ from lcc.storage.views.failures import Failures, failures
 from lcc.storage.views.inspect import delays
 from lcc.storage.views.overview import Overview, overview
 from lcc.storage.views.provider_pages import ListedProvider, these_providers
+from lcc.storage.views.readers import count_readers
 
 BUSIEST = 50
 """Providers with the most queued URLs."""
@@ -27,6 +28,7 @@ class Summary:
     :ivar busiest: the providers of ``overview.busiest``.
     :ivar delays: the longest ones; ``delayed``: reason -> number of providers.
     :ivar registrations: that wait for approval.
+    :ivar users: content users; ``users_time``: of the last request of one.
     :ivar changes_rate: cache changes per second since the previous summary; None: there is none.
     """
 
@@ -37,6 +39,8 @@ class Summary:
     delays: tuple[Delay, ...]
     delayed: dict[str, int]
     registrations: int
+    users: int = 0
+    users_time: int | None = None
     changes_rate: float | None = None
 
     @property
@@ -59,6 +63,7 @@ def summarise(txn: Txn, now: float, rows_max: int) -> Summary:
     """
     counted = overview(txn, BUSIEST, min(rows_max, LIMIT), now)
     held, reasons = delays(txn, now, DELAYED)
+    users, users_time = count_readers(txn)
     pids: Sequence[int] = [pid for pid, _ in counted.busiest]
     return Summary(
         time=now,
@@ -68,4 +73,6 @@ def summarise(txn: Txn, now: float, rows_max: int) -> Summary:
         delays=tuple(held),
         delayed=reasons,
         registrations=count_proven(txn, int(now)),
+        users=users,
+        users_time=users_time,
     )

@@ -55,13 +55,22 @@ class Authenticator:
     """Checks tokens.
 
     :param without_token: what those who have no token may see (:data:`lcc.roles.access.WITHOUT_TOKEN`).
+    :param admitted: hears of everybody who is.
     """
 
-    def __init__(self, database: Selects, without_token: str, settings: TokenLimits, clock: IReactorTime) -> None:
+    def __init__(
+        self,
+        database: Selects,
+        without_token: str,
+        settings: TokenLimits,
+        clock: IReactorTime,
+        admitted: Callable[[Access], None] = lambda _: None,
+    ) -> None:
         self._database = database
         self._without_token = without_token
         self._most = settings.failed_tokens
         self._clock = clock
+        self._admitted = admitted
         self._wrong = Windows(settings.token_window)
         self._right: OrderedDict[bytes, None] = OrderedDict()
 
@@ -73,6 +82,11 @@ class Authenticator:
         :raises AccessDenied: nothing.
         :raises StoreUnavailable: the database cannot be reached.
         """
+        access = await self._check(token, party)
+        self._admitted(access)
+        return access
+
+    async def _check(self, token: str | None, party: str) -> Access:
         if token is None:
             return access_without_token(self._without_token)
         key = ("address", party)

@@ -20,6 +20,7 @@ from lcc.roles.cu.hub.engine import ASKS_AT_ONCE, Hub
 from lcc.roles.cu.metrics import CuMetrics
 from lcc.roles.cu.packages.production import Where, Workshop, content_ports, package_threads
 from lcc.roles.cu.questions import Questions
+from lcc.roles.cu.readership import Readership
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.site import build_site
 from lcc.roles.cu.xml.session import XmlUsers
@@ -33,6 +34,7 @@ from lcc.storage.database.place import place_of
 from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.hub.subscribers import HubStore
 from lcc.storage.tasks.orders import order_robots
+from lcc.storage.views.readers import note_readings
 from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
 from lcc.transport.wires import certificate_files, endpoint, endpoints
@@ -80,6 +82,8 @@ def build(config: Config, environment: Environment) -> RoleService:
         tasks = Questions(tables, QUESTIONS_PER_CONNECTION * settings.connections_max)
     watcher = ChangeWatcher(questions, reactor)
 
+    readership = Readership(lambda readings: database.write(note_readings, readings), reactor, environment.now)
+
     def order(origins: Sequence[str]) -> Deferred[None]:
         return (tables or database).write(order_robots, origins, int(environment.now()))
 
@@ -91,13 +95,13 @@ def build(config: Config, environment: Environment) -> RoleService:
         environment,
         cache,
         settings.content.replace("{home}", str(config.home)),
-        CuParts(questions, watcher, database, hub),
+        CuParts(questions, watcher, database, hub, readership),
         (
             DatabaseService(database),
             *([DatabaseService(tables, "tasks")] if tables is not None else []),
             AtStop(watcher.stop),
         ),
-        hub_services,
+        (_ReadershipService(readership), *hub_services),
     )
 
 
@@ -108,12 +112,14 @@ class CuParts:
     :ivar questions: to the database.
     :ivar watcher: of those who wait for the next change.
     :ivar database: of content users.
+    :ivar readership: notes who reads; None: nobody does.
     """
 
     questions: Questions
     watcher: Waiting
     database: Database
     hub: Hub | None = None
+    readership: Readership | None = None
 
 
 def build_with(
@@ -173,10 +179,13 @@ def build_with(
             reactor,
             environment.now,
             parts.hub,
+            parts.readership,
         )
         PortService(reactor, text, site, name).setServiceParent(services)
     if settings.listen_xml:
-        users = XmlUsers(cache, content, settings, _without_token(config, settings.listen_xml), reactor)
+        users = XmlUsers(
+            cache, content, settings, _without_token(config, settings.listen_xml), reactor, parts.readership
+        )
         limited = LimitedFactory(
             users, settings.connections_max, "content users over XML", settings.connections_per_address
         )
@@ -184,6 +193,21 @@ def build_with(
         PortService(reactor, endpoint(config, "cu.listen_xml"), limited, "cu.listen_xml").setServiceParent(services)
     add_console(services, config, reactor, settings.manhole, services)
     return services
+
+
+class _ReadershipService(Service):
+    """Starts and stops the notes of who reads."""
+
+    def __init__(self, readership: Readership) -> None:
+        self._readership = readership
+
+    def startService(self) -> None:
+        super().startService()
+        self._readership.start()
+
+    def stopService(self) -> Deferred[None]:
+        super().stopService()
+        return self._readership.stop()
 
 
 class _HubService(Service):

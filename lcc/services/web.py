@@ -9,6 +9,7 @@ import attrs
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
+from lcc.client.content import ContentClient
 from lcc.config import Config
 from lcc.errors import ConfigError
 from lcc.insight.disks import database_disk
@@ -20,7 +21,7 @@ from lcc.roles.web.metrics import WebMetrics
 from lcc.roles.web.pages.site import build_site
 from lcc.roles.web.processes import TIMEOUT_SECONDS, Processes
 from lcc.roles.web.state_file import StateFile
-from lcc.services.common import HomeService, RoleOptions, RoleService
+from lcc.services.common import AtStop, HomeService, RoleOptions, RoleService
 from lcc.services.environment import Environment, real_environment
 from lcc.services.manhole import add_console
 from lcc.services.telemetry import watched
@@ -98,6 +99,8 @@ def build(config: Config, environment: Environment) -> RoleService:
         opened(*place) if place.series != MAIN else database
         for place in (place_of(config, series) for series in (TASKS, SPIDER, PUSH, HUB))
     ]
+    fetching = Fetching(config, HttpClient(reactor, MACHINES_ASKED, TIMEOUT_SECONDS))
+    content = ContentClient(reactor, fetching.address_of, MACHINES_ASKED, TIMEOUT_SECONDS)
     monitor = Monitor(
         config,
         database,
@@ -115,10 +118,11 @@ def build(config: Config, environment: Environment) -> RoleService:
             *parts,
         ),
         _processes(config, environment),
-        Fetching(config, HttpClient(environment.reactor, MACHINES_ASKED, TIMEOUT_SECONDS)),
+        fetching,
         environment.token,
         environment.in_thread,
         Discovery(reactor, discovery_command(config)),
+        content,
     )
     secure = encrypted or settings.url.startswith("https:")
     services = RoleService("web", WebCommands(monitor), WebMetrics(monitor))
@@ -130,6 +134,7 @@ def build(config: Config, environment: Environment) -> RoleService:
             for each, name in zip(tables, ("tasks", "frontier", "push", "hub"), strict=True)
             if each is not database
         ),
+        AtStop(content.close),
         _Watching(monitor),
         PortService(
             reactor,

@@ -84,9 +84,17 @@ def test_since_when_a_site_is_away() -> None:
     again.release(NOW + 1500)
     again.site_error(1, DNS, NOW + 2000)
     assert again.to_save(NOW + 2000)[0].since_time == NOW + 2000
+    # An operator's retry: the delays begin anew, and it is away since then all the same.
     again.try_again(0, 0, NOW + 2100)
+    assert again.release(NOW + 2100) == [1] and len(again) == 0
     again.site_error(1, DNS, NOW + 2200)
-    assert again.to_save(NOW + 2200)[0].since_time == NOW + 2200
+    (saved,) = again.to_save(NOW + 2200)
+    assert (saved.failures, saved.since_time, saved.until_time) == (1, NOW + 2000, NOW + 2210)
+    again.try_again(0, 0, NOW + 2300)
+    again.release(NOW + 2300)
+    again.reached(1)
+    again.site_error(1, DNS, NOW + 2400)
+    assert again.to_save(NOW + 2400)[0].since_time == NOW + 2400
 
 
 def test_what_was_not_saved_is_saved_again() -> None:

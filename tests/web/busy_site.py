@@ -26,12 +26,15 @@ from lcc.domain.keys import url_key
 from lcc.domain.urls import normalise
 from lcc.model import FETCH_NOW, Delay, Provider
 from lcc.roles.web.samples import COUNTED, LEVELS
+from lcc.storage.database.timeline import current_timeline
 from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.content_users import ContentUser, add_content_user
 from lcc.storage.providers.passwords import hash_password
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.providers.web_users import WebUser, set_web_user
 from lcc.storage.queue.saved_state import save_state
 from lcc.storage.queue.time_slots import write_delays
+from lcc.storage.views.readers import Reading, note_readings
 from tests.support.databases import DirectDatabase
 from tests.support.qm_state import STATE
 from tests.web.pictures import take
@@ -46,6 +49,9 @@ AWAY = {"connected": False, "ready": False, "capacity": 0, "orders": 0, "robots"
 FAILED_SITES = {1302: 23, 1301: 11, 1303: 9, 1304: 4}
 FAILED_URLS = {404: 1840, 403: 260, 410: 75, 451: 3}
 WAITING_URLS = {500: 412, 503: 287, 429: 64}
+CHANGES = 48_612_340
+READERS = {"search": (0, 4), "archive": (1_840, 310), "research": (2_461_007, 86_000)}
+"""Name -> changes that it does not have, seconds since its last request."""
 AWAY_MACHINE = 4
 """Its BOT-M has died, in the dark picture."""
 PASSWORD = "correct horse"
@@ -74,6 +80,7 @@ class BusySite:
         """Providers, queue, errors, delays, cache, a user, and a day of samples."""
         self.database.now(self._fill)
         self.database.now(set_web_user, WebUser("ann", hash_password(PASSWORD, generated=True), True, 1))
+        self.database.now(self._read)
         (queued,) = self.database.query("SELECT SUM(nurls) FROM qpsdb")[0]
         self.queue_level = int(queued)
         self.queue_level *= int(queued) / self.queue_rows(self.now)  # so that the day ends with what is in the tables
@@ -148,6 +155,16 @@ class BusySite:
             ["pid", "files_used", "space_used", "nurlproc", "errseq", "last_set_time", "wantfullset"],
             [tuple(values) for values in used.values()],
         )
+
+    def _read(self, txn: Txn) -> None:
+        """Content users, of whom some are behind."""
+        txn.execute("UPDATE counters SET value = ? WHERE name = 'change'", [CHANGES])
+        timeline = current_timeline(txn)
+        readings = {0: Reading(self.now - 5400)}
+        for name, (behind, ago) in READERS.items():
+            cuid = add_content_user(txn, ContentUser(0, name, f"h{name}", created=self.now - DAY_SECONDS))
+            readings[cuid] = Reading(self.now - ago, timeline, CHANGES - behind)
+        note_readings(txn, readings)
 
     def _row(
         self, pid: int, psetid: int, slot: int, seq: int, url: str, bad: tuple[int, str, int]
@@ -317,7 +334,7 @@ def main(folder: str, *pages: str) -> None:
         port = 9600 + os.getpid() % 300
         config = Path(home, "lcc.toml")
         config.write_text(
-            f'home = "{home}"\ntimezone = "UTC"\n[database]\nurl = "sqlite:lcc.db"\n[web]\n'
+            f'home = "{home}"\ntimezone = "UTC"\n[botm]\nmachine = 9\n[database]\nurl = "sqlite:lcc.db"\n[web]\n'
             f'listen = "tcp:{port}:interface={ADDRESS}"\nquery_timeout = 60\n',
             encoding="utf-8",
         )

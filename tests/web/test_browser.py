@@ -22,13 +22,29 @@ from .kit import CANARY, PASSWORD, Watch
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 PAGES = (
-    *("/", "/providers", "/provider/1", "/errors", "/errors?code=404", "/machines"),
-    *("/search?q=site", "/url?url=http://site/a"),
+    *("/", "/?span=day", "/providers", "/providers?only=queued&order=lag", "/provider/1", "/errors"),
+    *("/errors?code=404", "/errors?code=503", "/machines", "/search", "/search?q=site", "/search?q=http://host/*"),
+    *("/url?url=http://site/a", "/readers", "/feeds", "/feeds-import", "/crawls", "/push"),
+    *("/tasks", "/task-add", "/jobs", "/resources", "/statistics", "/nowhere"),
 )
-PHONE_PAGES = (
-    *("/", "/provider/1", "/machines", "/errors?code=404", "/providers?only=queued&order=lag"),
-    *("/search", "/task-add"),
-)
+BROKEN_WORDS = """(() => {
+  const found = [];
+  const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode;
+    for (const run of node.data.matchAll(/(?<!\\S)\\S{2,30}(?!\\S)/g)) {
+      for (const word of run[0].matchAll(/[\\p{L}\\p{N}]+/gu)) {
+        const range = document.createRange();
+        range.setStart(node, run.index + word.index);
+        range.setEnd(node, run.index + word.index + word[0].length);
+        const lines = new Set([...range.getClientRects()].map((each) => Math.round(each.top)));
+        if (lines.size > 1) found.push(run[0]);
+      }
+    }
+  }
+  return found;
+})()"""
+"""Words of usual length that a line's end breaks."""
 PHONE_WIDTH = 360
 HEADER_ROW = 75
 """Two rows of the header are higher."""
@@ -95,18 +111,19 @@ async def test_in_a_real_browser(open_watch: Callable[..., Watch], chromium: Chr
 
     # Nothing of a stranger's has run, and nothing was refused by the policy.
     assert chromium.complaints == []
-    for dark, width, phone, pages in ((False, 1280, False, PAGES), (True, PHONE_WIDTH, True, PHONE_PAGES)):
+    for dark, width, phone in ((False, 1280, False), (True, PHONE_WIDTH, True)):
         await deferToThread(lambda dark=dark: chromium.dark(dark))
         await deferToThread(lambda width=width, phone=phone: chromium.size(width, 800, phone=phone))
-        for path in pages:
+        for path in PAGES:
             await ask(chromium.go, address + path)
             assert await deferToThread(chromium.evaluate, "document.documentElement.scrollWidth") == width, path
             assert await deferToThread(accessibility, chromium) == [], (path, dark)
+            assert await deferToThread(chromium.evaluate, BROKEN_WORDS) == [], path
             high = await deferToThread(chromium.evaluate, "document.querySelector('header').offsetHeight")
             assert isinstance(high, int) and high < HEADER_ROW, path
         paper = await deferToThread(chromium.evaluate, "getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, str(paper)[4:-1].split(","))) < 3 * 128) is dark
-    assert chromium.complaints == []
+    assert all("404" in each and "/nowhere" in each for each in chromium.complaints), chromium.complaints
     # On a phone a table looks like cards, and is still a table.
     await ask(chromium.go, f"{address}/errors")
     roles = await deferToThread(chromium.roles)

@@ -17,6 +17,7 @@ from twisted.internet.defer import CancelledError, Deferred, DeferredLock, gathe
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from lcc.client.content import ContentOpener
 from lcc.config import Config
 from lcc.errors import StoreUnavailable
 from lcc.insight.evidence import Evidence, Outcomes, outcomes
@@ -66,6 +67,7 @@ class Monitor:
     :param token: gives 16 hexadecimal digits that nobody can guess.
     :param in_thread: calls a function that takes long.
     :param discovery: finds the feeds that a page names.
+    :param content: reads what is cached.
     :ivar figures: of the scheduler; None: not known yet.
     :ivar looks: how often the figures were read: the number of what is shown.
     """
@@ -87,6 +89,7 @@ class Monitor:
         token: Callable[[], str],
         in_thread: Callable[..., Deferred[Any]],
         discovery: Discovery,
+        content: ContentOpener,
     ) -> None:
         self.config = config
         self.settings = config.web
@@ -102,6 +105,7 @@ class Monitor:
         self.processes = processes
         self.fetching = fetching
         self.discovery = discovery
+        self.content = content
         self.live: Live | None = None
         self.summary: Summary | None = None
         self.figures: TaskFigures | None = None

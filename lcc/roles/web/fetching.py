@@ -54,6 +54,7 @@ class Fetching:
         self._http = http
         self._known: dict[int, MachineFetches] = {}
         self._asking: dict[int, Deferred[None]] = {}
+        self._addresses: dict[int, str] = {}
 
     @property
     def fetches(self) -> list[Fetch]:
@@ -72,13 +73,20 @@ class Fetching:
         machines = live.state.get("machines", ()) if live.alive else ()
         connected = {each["machine"]: each for each in machines if each["connected"] and each["capacity"]}
         self._known = {number: known for number, known in self._known.items() if number in connected}
-        for number, each in connected.items():
+        self._addresses = {
+            number: self._address(number, each.get("content", "")) for number, each in connected.items()
+        }
+        for number, address in self._addresses.items():
             if number not in self._asking:
-                asking = Deferred.fromCoroutine(self._ask(number, self._address(number, each.get("content", ""))))
+                asking = Deferred.fromCoroutine(self._ask(number, address))
                 if not asking.called:
                     self._asking[number] = asking
                 asking.addErrback(self._failed, number)
                 asking.addBoth(self._asked, number)
+
+    def address_of(self, machine: int) -> str:
+        """The content port of a machine; empty: it cannot be reached from here."""
+        return self._addresses.get(machine, "")
 
     def stop(self) -> Deferred[None]:
         """Ask no longer."""

@@ -23,6 +23,9 @@ WANT_FULL_SET = "want-full-set"
 FETCH_AGAIN = "fetch-again"
 """Fetch the files in ``damaged`` again."""
 
+FETCH_PAGE = "fetch-page"
+"""Fetch a page of the provider in all its types; the text is the key of one of them, in hexadecimal."""
+
 ALLOW_DELETIONS = "allow-deletions"
 """Carry out held deletions (:mod:`lcc.storage.queue.held_deletions`); the text is the ``psetid`` of the full set."""
 

@@ -18,6 +18,7 @@ from lcc.storage.database.order_rows import (
     DELETE_OUTSIDE,
     DROP_DELETIONS,
     FETCH_AGAIN,
+    FETCH_PAGE,
     REBUILD,
     REMOVED,
     RETRY,
@@ -31,6 +32,7 @@ from lcc.storage.queue.consistency import CHECKS
 from lcc.storage.queue.held_deletions import drop_held
 from lcc.storage.queue.lost_content import fetch_damaged
 from lcc.storage.queue.outside_roots import delete_cached_page, drop_queued_page
+from lcc.storage.queue.page_again import fetch_page
 from lcc.storage.queue.provider_changed import changed_page
 from lcc.storage.queue.sweep import release_page
 from lcc.storage.queue.write_transaction import Stats, WriteTransaction
@@ -67,6 +69,8 @@ def carry_out(write: WriteTransaction, rules: IQueueRules, order: AdminOrder) ->
         left = _rebuild_page(write, progress)
     elif order.kind == FETCH_AGAIN:
         left = fetch_damaged(write, rules)
+    elif order.kind == FETCH_PAGE:
+        fetch_page(write, rules, order.pid, bytes.fromhex(order.text))
     elif order.kind == ALLOW_DELETIONS:
         left = release_page(write, rules, order.pid, int(order.text), progress)
     elif order.kind == DROP_DELETIONS:

@@ -75,6 +75,20 @@ def _errors_page(
 ) -> bytes | None:
     begun, after_pid, after_number = at
     rows = _next_errors(write.txn, pid, after_pid, after_number)
+    _retry(write, rules, rows, code, begun)
+    return b"e %d %d %d" % (begun, *rows[-1][:2]) if len(rows) == PAGE_ROWS else None
+
+
+def retry_errors(write: WriteTransaction, rules: IQueueRules, pid: int, keys: tuple[bytes, bytes]) -> None:
+    """Retry what failed for good and has one of these keys.
+
+    :param keys: the first and the last one.
+    """
+    sql = f"{_SELECT} pid = ? AND urlkey >= ? AND urlkey <= ? ORDER BY number"
+    _retry(write, rules, write.txn.query(sql, [pid, *keys]), 0, write.now)
+
+
+def _retry(write: WriteTransaction, rules: IQueueRules, rows: list[tuple[Any, ...]], code: int, begun: int) -> None:
     failed: dict[bytes, _Failed] = {}
     for owner, _number, error, time, key, connseq, generation, source, notice, sent in rows:
         # What failed since the start was retried by this order.  (Later than now: the wall clock was set back.)
@@ -84,7 +98,6 @@ def _errors_page(
         failed[bytes(key)] = _Failed(owner, bytes(key), connseq, generation, source & COUNTED, time, told)
     if failed:
         _queue(write, rules, list(failed.values()))
-    return b"e %d %d %d" % (begun, *rows[-1][:2]) if len(rows) == PAGE_ROWS else None
 
 
 def _next_errors(txn: Txn, pid: int, after_pid: int, after_number: int) -> list[tuple[Any, ...]]:

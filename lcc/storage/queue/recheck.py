@@ -19,13 +19,14 @@ QUEUE_SHARE = 0.5
 """A queue that is filled to this share of [qm] queue_rows_max gets none of them: there is time."""
 
 
-def recheck(write: WriteTransaction, rules: IQueueRules, keys: Sequence[bytes]) -> int:
+def recheck(write: WriteTransaction, rules: IQueueRules, keys: Sequence[bytes], share: float = QUEUE_SHARE) -> int:
     """Queue these, but for those that are queued already, or that the queue has no room for.
 
+    :param share: of the queue, that may be filled.
     :returns: the number of rows that are queued.
     """
     txn = write.txn
-    room = int(QUEUE_SHARE * write.settings.queue_rows_max) - write.queue_size
+    room = int(share * write.settings.queue_rows_max) - write.queue_size
     queued = {key for (key,) in txn.query_in("SELECT urlkey FROM qdb WHERE urlkey IN ({in})", keys)}
     wanted = [key for key in keys if key not in queued][: max(0, room)]
     sql = f"SELECT urlkey, pid, connseq, {TOLD_COLUMNS} FROM lccurl WHERE state = {CACHED} AND urlkey IN ({{in}})"

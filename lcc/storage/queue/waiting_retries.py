@@ -6,7 +6,7 @@ restart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lcc.model import FETCH_NOW, RETRY_SLOT_SECONDS, RetryPage, retry_slot
@@ -84,12 +84,12 @@ def _move_sets(txn: Txn, rows: Iterable[SetRow]) -> None:
 
 def _know_priorities(txn: Txn, opened: Opened) -> None:
     """Use the current priorities of the providers, not those of when the set came."""
-    now = _priorities(txn, opened.earliest)
+    now = priorities_of(txn, opened.earliest)
     for pid, (_, psetid, seq, _priority) in list(opened.earliest.items()):
         opened.earliest[pid] = (pid, psetid, seq, now.get(pid, 0))
 
 
-def _priorities(txn: Txn, pids: Iterable[int]) -> dict[int, int]:
+def priorities_of(txn: Txn, pids: Iterable[int]) -> dict[int, int]:
     return dict(txn.query_in("SELECT pid, priority FROM pidb WHERE pid IN ({in})", sorted(pids)))
 
 
@@ -116,7 +116,7 @@ def hasten_page(
     txn = write.txn
     slot, psetid, seq = after
     sets = _next_sets(txn, pid, slot, psetid)
-    left, places = limit, dict[int, tuple[int, int]]()
+    left, owners = limit, set[int]()
     for next_psetid, next_slot, owner in sets:
         if (next_slot, next_psetid) != (slot, psetid):
             slot, psetid, seq = next_slot, next_psetid, 0
@@ -128,20 +128,26 @@ def hasten_page(
         # A time in the future was written before the wall clock was set back.
         chosen = [(key, at) for key, at, error, time in rows if code in (0, error) and not begun < time <= write.now]
         if chosen:
-            move_rows(txn, psetid, slot, FETCH_NOW, chosen)
-            keys = [key for key, _ in chosen]
-            txn.execute_in("UPDATE qdb SET attempts = 0, unreached = 0 WHERE urlkey IN ({in})", keys)
-            place = (psetid, chosen[0][1])
-            places[owner] = min(places.get(owner, place), place)
+            hasten(write, owner, psetid, slot, chosen)
+            owners.add(owner)
         left -= len(rows)
         if left <= 0:
             seq = rows[-1][1]
             break
         psetid, seq = psetid + 1, 0
-    for owner, place in places.items():
-        write.pending.add_queued(owner, *place)
-    write.pending.priorities.update(_priorities(txn, places))
+    write.pending.priorities.update(priorities_of(txn, owners))
     return None if left > 0 and len(sets) < SETS_AT_ONCE else (slot, psetid, seq)
+
+
+def hasten(write: WriteTransaction, pid: int, psetid: int, slot: int, rows: Sequence[tuple[bytes, int]]) -> None:
+    """Make waiting rows of a set due, as if they had not failed.  The caller says the priority of the provider.
+
+    :param rows: ``(key, seq)``, in order.
+    """
+    txn = write.txn
+    move_rows(txn, psetid, slot, FETCH_NOW, rows)
+    txn.execute_in("UPDATE qdb SET attempts = 0, unreached = 0 WHERE urlkey IN ({in})", [key for key, _ in rows])
+    write.pending.add_queued(pid, psetid, rows[0][1])
 
 
 def _next_sets(txn: Txn, pid: int, slot: int, psetid: int) -> list[tuple[Any, ...]]:

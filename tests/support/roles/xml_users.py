@@ -22,10 +22,12 @@ from lcc.client.content import ContentGone, ContentUnavailable
 from lcc.config import CuConfig
 from lcc.protocols.xmlfeed import NAMESPACE
 from lcc.roles.cu.cache import OneLcc
+from lcc.roles.cu.readership import Readership
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.xml.session import XmlUsers
+from lcc.storage.views.readers import note_readings
 from lcc.testing.inline_database import InlineDatabase
-from tests.support.cache import Cache
+from tests.support.cache import NOW, Cache
 from tests.support.contents import Contents
 from tests.support.databases import DirectDatabase
 
@@ -202,7 +204,10 @@ class World:
         self.settings = CuConfig(**settings)
         self.watcher = ChangeWatcher(self.database, self.clock)
         cache = OneLcc(self.database, self.watcher)
-        self.users = XmlUsers(cache, self.folders, self.settings, without_token, self.clock)
+        self.readership = Readership(
+            lambda readings: succeed(self.cache.database.now(note_readings, readings)), self.clock, lambda: NOW
+        )
+        self.users = XmlUsers(cache, self.folders, self.settings, without_token, self.clock, self.readership)
 
     def put(self, curl: str, data: bytes, **more: Any) -> int:
         """Cache this; the id of its file."""

@@ -12,6 +12,7 @@ from lcc.roles.cu.answers import Answer, begin_answer
 from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.formats import FORMATS, Format
 from lcc.roles.cu.query import Query, QueryError, parse_query
+from lcc.roles.cu.readership import Readership
 from lcc.roles.cu.tokens import BEGINNING
 from lcc.roles.cu.waiting import answer_when_changed, parse_wait
 from lcc.roles.cu.web.replies import Asked
@@ -99,6 +100,7 @@ class Changes(Listing):
     """``GET /changes``: what has changed since a token; with ``wait``, as soon as there is something.
 
     :param wait_max_seconds: nobody waits for longer.
+    :param readership: notes how far users are.
     """
 
     def __init__(
@@ -108,9 +110,11 @@ class Changes(Listing):
         clock: IReactorTime,
         stall_seconds: float,
         wait_max_seconds: float,
+        readership: Readership,
     ) -> None:
         super().__init__(cache, authenticator, clock, stall_seconds)
         self._wait_max = wait_max_seconds
+        self._readership = readership
 
     def prepare(self, request: Request) -> tuple[Query, Format, float]:
         pairs, others = asked_pairs(request, "format", "wait")
@@ -122,6 +126,7 @@ class Changes(Listing):
     async def answer(self, request: Request, access: Access) -> None:
         query, form, wait = self.prepare(request)
         query = query.within(access.providers)
+        self._readership.has(access, query.since)
         answer = await answer_when_changed(self.cache, self._clock, query, form, wait)
         await self.send(request, form, answer)
 

@@ -15,6 +15,7 @@ from lcc.roles.cu.formats import Nothing
 from lcc.roles.cu.packages.kinds import KINDS, Kind, NotInstalled
 from lcc.roles.cu.packages.production import GivenUp, NoRoom, Production, TooMany, Workshop
 from lcc.roles.cu.query import QueryError, parse_query
+from lcc.roles.cu.readership import Readership
 from lcc.roles.cu.waiting import answer_when_changed
 from lcc.roles.cu.web.listings import asked_pairs, asked_wait
 from lcc.roles.cu.web.replies import Asked
@@ -36,6 +37,7 @@ class Packages(Asked):
     :param wait_max_seconds: nobody waits for longer.
     :param rate_min: who takes fewer bytes per second is; 0: no such limit.
     :param by_address: who has no token is known by its address; else (behind a proxy) nobody can be told from others.
+    :param readership: notes how far users are.
     """
 
     def __init__(
@@ -46,8 +48,9 @@ class Packages(Asked):
         clock: IReactorTime,
         stall_seconds: float,
         wait_max_seconds: float,
-        rate_min: int = 0,
-        by_address: bool = True,
+        rate_min: int,
+        by_address: bool,
+        readership: Readership,
     ) -> None:
         super().__init__(cache, authenticator)
         self._workshop = workshop
@@ -56,6 +59,7 @@ class Packages(Asked):
         self._wait_max = wait_max_seconds
         self._rate_min = rate_min
         self._by_address = by_address
+        self._readership = readership
 
     async def answer(self, request: Request, access: Access) -> None:
         if not access.content:
@@ -69,6 +73,8 @@ class Packages(Asked):
             _set_headers(request, name, kind)
             request.finish()
             return
+        if query.since is not None:
+            self._readership.has(access, query.since)
         answer = await answer_when_changed(self.cache, self._clock, query, _ROWS, wait)
         try:
             production = self._workshop.order(kind, query, self._share_of(request, access))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
+from twisted.internet.defer import succeed
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
@@ -15,6 +16,7 @@ from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.hub.engine import Hub
 from lcc.roles.cu.packages.production import Workshop
+from lcc.roles.cu.readership import Readership
 from lcc.roles.cu.resourcesync import FOLDER, WELL_KNOWN
 from lcc.roles.cu.web.contents import Contents
 from lcc.roles.cu.web.hub import Atom, HubRequests
@@ -54,6 +56,7 @@ def build_site(
     reactor: Any,
     now: Callable[[], float] | None,
     hub: Hub | None = None,
+    readership: Readership | None = None,
 ) -> LimitedFactory:
     """The site with all that it has.
 
@@ -62,12 +65,14 @@ def build_site(
     :param without: what those who have no token may see (:data:`lcc.roles.access.WITHOUT_TOKEN`).
     :param now: seconds since 1970, for the dates of answers; None: as the machine has them.
     :param hub: None: there is none.
+    :param readership: notes who reads; None: nobody does.
     """
     root = _Root()
     stall = settings.idle_timeout
-    authenticator = Authenticator(cache.users, without, settings, reactor)
+    readership = readership or Readership(lambda _: succeed(None), reactor, now or (lambda: 0.0))
+    authenticator = Authenticator(cache.users, without, settings, reactor, readership.asked)
     root.putChild(b"urls", Listing(cache, authenticator, reactor, stall))
-    root.putChild(b"changes", Changes(cache, authenticator, reactor, stall, settings.wait_max))
+    root.putChild(b"changes", Changes(cache, authenticator, reactor, stall, settings.wait_max, readership))
     root.putChild(b"content", Contents(cache, authenticator, content, reactor, stall))
     source = cache, authenticator, reactor, stall, settings.url
     root.putChild(FOLDER.encode(), Lists(*source))
@@ -89,6 +94,7 @@ def build_site(
         settings.wait_max,
         settings.package_rate_min,
         settings.connections_per_address > 0,
+        readership,
     )
     root.putChild(b"package", packages)
     site = UserSite(root, timeout=settings.idle_timeout, reactor=reactor, now=now)

@@ -25,6 +25,7 @@ from lcc.roles.authenticator import Authenticator, Throttled
 from lcc.roles.cu.answers import Answer
 from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.query import Query, QueryError
+from lcc.roles.cu.readership import Readership
 from lcc.roles.cu.tokens import StartAgain, TokenError
 from lcc.roles.cu.waiting import answer_when_changed
 from lcc.roles.cu.xml.asked import named_faults, read_question
@@ -136,6 +137,8 @@ class Session:
         if asked.content and not access.content:
             raise AccessDenied("this token is for rows only")
         query = asked.query.within(access.providers)
+        if users.readership is not None and query.since is not None:
+            users.readership.has(access, query.since)
         form = Frame(question.prefix) if asked.content else Rows(question.prefix)
         wait = min(asked.wait_seconds, users.settings.wait_max)
         answer = await answer_when_changed(users.cache, users.clock, query, form, wait)
@@ -199,6 +202,7 @@ class XmlUsers(Factory):
 
     :param content: reads content files.
     :param without_token: what those who have no token may see (:data:`lcc.roles.access.WITHOUT_TOKEN`).
+    :param readership: notes who reads; None: nobody does.
     """
 
     noisy = False
@@ -210,11 +214,14 @@ class XmlUsers(Factory):
         settings: CuConfig,
         without_token: str,
         clock: IReactorTime,
+        readership: Readership | None = None,
     ) -> None:
         self.cache = cache
         self.content = content
         self.settings = settings
-        self.authenticator = Authenticator(cache.users, without_token, settings, clock)
+        self.readership = readership
+        noted = () if readership is None else (readership.asked,)
+        self.authenticator = Authenticator(cache.users, without_token, settings, clock, *noted)
         self.clock = clock
         self.sessions: set[Session] = set()
 

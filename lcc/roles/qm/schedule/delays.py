@@ -63,7 +63,7 @@ class Delayed:
     :ivar retry: when its site is retried; 0: it is reachable, as far as is known.
     :ivar code: the error that ``retry`` is for.
     :ivar failures: in a row.
-    :ivar since: when the first of them was; 0: there is none.
+    :ivar since: when the first of them was, or of those before an operator's retry; 0: it was reached since.
     :ivar until: the latest of them while it waits; 0: it does not.
     """
 
@@ -235,7 +235,7 @@ class Delays:
     def reached(self, pid: int) -> None:
         """A fetch has reached its site."""
         record = self._records.get(pid)
-        if record is not None and record.failures:
+        if record is not None and (record.failures or record.since):
             record.forgive()
             self._tidy(pid, record)
 
@@ -265,6 +265,8 @@ class Delays:
     def try_again(self, pid: int, code: int, now: float) -> None:
         """An operator says that its site can be reached (0: all sites).
 
+        Its delays begin anew; since when it is unreachable is known until it is reached.
+
         :param code: only if it waits because of this error; 0: of any.
         """
         for key in [pid] if pid else list(self._records):
@@ -275,7 +277,7 @@ class Delays:
             asked = record.asked and code in (0, record.asked_code)
             if failed:
                 record.retry = 0.0
-                record.forgive()
+                record.failures = record.code = 0
             if asked:
                 record.asked = 0.0
             if failed or asked:
@@ -418,7 +420,7 @@ class Delays:
         self._tidy(pid, record)
 
     def _tidy(self, pid: int, record: Delayed) -> None:
-        if not (record.failures or record.until):
+        if not (record.failures or record.until or record.since):
             del self._records[pid]
         if pid in self._saved or record.failures:
             self._dirty.add(pid)

@@ -120,6 +120,14 @@ class MonitorPage(FrontPage[Front]):
             raise HttpError(403, "Your account is read-only: lcc-admin web-user add --operate grants this right.")
         return fields
 
+    def ordered(self, request: BodyRequest, what: str, target: int | str) -> None:
+        """Something was: log who has, and look again soon."""
+        session = self.front.session(request)
+        name = "?" if session is None else session.user.name
+        _log.info("Web monitor: {name!r} ordered: {what} {target}", name=name, what=what, target=target)
+        self.monitor.counters.orders += 1
+        self.monitor.soon()
+
 
 class NoPage(MonitorPage):
     """404 for unknown paths."""

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import urlencode
 
 import attrs
-from twisted.logger import Logger
 
+from lcc.domain.keys import url_key
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.insight.push_words import push_records
 from lcc.insight.why import explain
 from lcc.insight.why_words import say
 from lcc.model import StoredError
-from lcc.roles.front import own_path
+from lcc.roles.front import own_path, printable
 from lcc.roles.web.pages.base import MonitorPage
 from lcc.roles.web.pages.providers import masks_of, number
 from lcc.storage.database.migrations import PUSH
-from lcc.storage.database.order_rows import RETRY, add_order, is_open
+from lcc.storage.database.order_rows import FETCH_PAGE, RETRY, add_order, is_open
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import NoSuchProvider, registered_provider
 from lcc.storage.views.inspect import WaitingUrl, kept_errors, waiting_urls
@@ -27,8 +27,6 @@ from lcc.storage.views.provider_pages import ListedProvider
 from lcc.transport.http_pages import read_query
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import BodyRequest
-
-_log = Logger()
 
 PAGE_ERRORS = 100
 PAGE_SITES = 10
@@ -123,33 +121,27 @@ class RetryPage(MonitorPage):
         fields = self.sent(request)
         pid, code = number(fields.get("pid", "0")), number(fields.get("code", "0"))
         back = own_path(fields.get("back", "/errors"))
-        order = await self.monitor.database.write(_order, pid, code)
-        session = self.front.session(request)
-        _log.info(
-            "Web monitor: {name!r} ordered a retry of what failed (provider {pid}, error {code}; 0: all)",
-            name="?" if session is None else session.user.name,
-            pid=pid,
-            code=code,
-        )
-        self.monitor.counters.orders += 1
-        self.monitor.soon()
+        order = await self.monitor.database.write(_order, RETRY, pid, code)
+        self.ordered(request, "a retry of what failed:", f"provider {pid}, error {code} (0: all)")
         path, _, query = back.partition("?")
         kept = [part for part in query.split("&") if part and not part.startswith("order=")]
         self.front.redirect(request, f"{path}?{'&'.join([*kept, f'order={order}'])}")
 
 
-def _order(txn: Txn, pid: int, code: int) -> int:
-    if pid and registered_provider(txn, pid) is None:
+def _order(txn: Txn, kind: str, pid: int, code: int, text: str = "") -> int:
+    if (pid or kind != RETRY) and registered_provider(txn, pid) is None:
         raise HttpError(404, f"There is no provider {pid}.")
-    return add_order(txn, RETRY, pid, code)
+    return add_order(txn, kind, pid, code, text)
 
 
 class UrlPage(MonitorPage):
-    """``/url?url=…``: the words of ``lcc-admin why``."""
+    """``/url?url=…``: the words of ``lcc-admin why``, what is cached; it can be fetched now."""
+
+    methods = (b"GET", b"HEAD", b"POST")
 
     async def get(self, request: BodyRequest) -> None:
         query = read_query(request)
-        pid = number(query.get("pid", "0"))
+        pid, order = number(query.get("pid", "0")), number(query.get("order", "0"))
         try:
             name = normalise(query.get("url", ""))
         except UrlError as error:
@@ -160,6 +152,7 @@ class UrlPage(MonitorPage):
             )
         except NoSuchProvider as error:
             raise HttpError(404, f"{error}.".capitalize()) from None
+        waits = bool(order) and await self.monitor.database.interact(is_open, order)
         answer["pushes"] = await self.seen(PUSH, self.monitor.push.interact, push_records, name) or []
         lines = [((len(line) - len(line.lstrip())) // 2, line.strip()) for line in say(answer)]
         self.front.page(
@@ -169,5 +162,17 @@ class UrlPage(MonitorPage):
             url=name,
             lines=lines[1:],
             providers=answer["providers"],
-            again=f"/url?url={quote(name, safe='')}",
+            ordered=order,
+            order_open=waits,
         )
+
+    async def post(self, request: BodyRequest) -> None:
+        fields = self.sent(request)
+        pid, text = number(fields.get("pid", "0")), fields.get("url", "")
+        try:
+            key = url_key(pid, normalise(text), "")
+        except UrlError as error:
+            raise HttpError(400, f"Invalid URL: {error}.") from None
+        order = await self.monitor.database.write(_order, FETCH_PAGE, pid, 0, key.hex())
+        self.ordered(request, "a fetch from provider", f"{pid} of {printable(text, 500)!r}")
+        self.front.redirect(request, f"/url?{urlencode({'url': text, 'pid': pid, 'order': order})}")

@@ -93,14 +93,6 @@ class OrderingPage(MonitorPage):
         self.ordered(request, "add task", new)
         return new, given
 
-    def ordered(self, request: BodyRequest, what: str, target: int | str) -> None:
-        """Something was: log who has."""
-        session = self.front.session(request)
-        name = "?" if session is None else session.user.name
-        _log.info("Web monitor: {name!r} ordered: {what} {target}", name=name, what=what, target=target)
-        self.monitor.counters.orders += 1
-        self.monitor.soon()
-
     def same_page(self, request: BodyRequest, order: int) -> None:
         """Redirect to the page that the form is on, which tells of the order."""
         path = urlsplit(request.uri.decode("latin-1")).path

@@ -17,8 +17,10 @@ from lcc.roles.web.pages.feed_lists import IMPORT_PATH, OPML_BYTES_MAX, Discover
 from lcc.roles.web.pages.feeds import FeedPage, FeedsPage
 from lcc.roles.web.pages.jobs import JobPage, JobsPage, StatisticsPage
 from lcc.roles.web.pages.overview import MachinesPage, OverviewPage, TakenAwayPage
+from lcc.roles.web.pages.previews import PicturePage, PreviewPage
 from lcc.roles.web.pages.providers import ProviderPage, ProvidersPage, SearchPage
 from lcc.roles.web.pages.push import PushPage
+from lcc.roles.web.pages.readers import ReadersPage
 from lcc.roles.web.pages.resources import ResourcesPage
 from lcc.roles.web.pages.tasks import AddTaskPage, TaskPage, TasksPage
 from lcc.transport.http_security import FormGuard
@@ -56,6 +58,8 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
         "errors": ErrorsPage(front),
         "retry": RetryPage(front),
         "url": UrlPage(front),
+        "preview": PreviewPage(front),
+        "picture": PicturePage(front),
         "feeds": FeedsPage(front),
         "feed": FeedPage(front),
         "feed-discover": DiscoverPage(front),
@@ -64,6 +68,7 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
         "crawls": CrawlsPage(front),
         "crawl": CrawlPage(front),
         "push": PushPage(front),
+        "readers": ReadersPage(front),
         "tasks": TasksPage(front),
         "task": TaskPage(front),
         "task-add": AddTaskPage(front),
