@@ -3,7 +3,7 @@ a screen reader gets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import pytest_twisted
@@ -68,6 +68,21 @@ def fill(watch: Watch) -> None:
     watch.says(machines=[here, away], machines_connected=1)
 
 
+def check_looks(browser: Chromium, address: str, pages: Sequence[str]) -> None:
+    """These pages fit, break no words, and can be read by everybody; on a screen, and in the dark on a phone."""
+    for dark, width, phone in ((False, 1280, False), (True, PHONE_WIDTH, True)):
+        browser.dark(dark)
+        browser.size(width, 800, phone=phone)
+        for path in pages:
+            browser.go(address + path)
+            assert browser.evaluate("document.documentElement.scrollWidth") == width, path
+            assert accessibility(browser) == [], (path, dark)
+            assert browser.evaluate(BROKEN_WORDS) == [], path
+            assert browser.evaluate("document.querySelector('header').offsetHeight") < HEADER_ROW, path
+        paper = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, str(paper)[4:-1].split(","))) < 3 * 128) is dark
+
+
 def log_in(browser: Chromium, address: str) -> None:
     browser.go(address)
     browser.type("#name", "ann")
@@ -111,18 +126,7 @@ async def test_in_a_real_browser(open_watch: Callable[..., Watch], chromium: Chr
 
     # Nothing of a stranger's has run, and nothing was refused by the policy.
     assert chromium.complaints == []
-    for dark, width, phone in ((False, 1280, False), (True, PHONE_WIDTH, True)):
-        await deferToThread(lambda dark=dark: chromium.dark(dark))
-        await deferToThread(lambda width=width, phone=phone: chromium.size(width, 800, phone=phone))
-        for path in PAGES:
-            await ask(chromium.go, address + path)
-            assert await deferToThread(chromium.evaluate, "document.documentElement.scrollWidth") == width, path
-            assert await deferToThread(accessibility, chromium) == [], (path, dark)
-            assert await deferToThread(chromium.evaluate, BROKEN_WORDS) == [], path
-            high = await deferToThread(chromium.evaluate, "document.querySelector('header').offsetHeight")
-            assert isinstance(high, int) and high < HEADER_ROW, path
-        paper = await deferToThread(chromium.evaluate, "getComputedStyle(document.body).backgroundColor")
-        assert (sum(map(int, str(paper)[4:-1].split(","))) < 3 * 128) is dark
+    await ask(check_looks, chromium, address, PAGES)
     assert all("404" in each and "/nowhere" in each for each in chromium.complaints), chromium.complaints
     # On a phone a table looks like cards, and is still a table.
     await ask(chromium.go, f"{address}/errors")

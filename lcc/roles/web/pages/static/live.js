@@ -64,6 +64,10 @@
     told.textContent = text;
   }
 
+  // On a phone the row of pages is longer than the screen.
+  const here = document.querySelector("nav [aria-current]");
+  if (here) here.closest("nav").scrollLeft = here.offsetLeft - here.closest("nav").offsetLeft - 8;
+
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && missed) look();
   });
