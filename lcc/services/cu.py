@@ -81,7 +81,6 @@ def build(config: Config, environment: Environment) -> RoleService:
         )
         tasks = Questions(tables, QUESTIONS_PER_CONNECTION * settings.connections_max)
     watcher = ChangeWatcher(questions, reactor)
-
     readership = Readership(lambda readings: database.write(note_readings, readings), reactor, environment.now)
 
     def order(origins: Sequence[str]) -> Deferred[None]:
