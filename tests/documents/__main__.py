@@ -1,4 +1,4 @@
-"""``python -m tests.documents [--show] PAGE…``: play pages, each on a machine of its own."""
+"""``python -m tests.documents [--show] [--zsh] PAGE…``: play pages, each on a machine of its own."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from .shell import Shell
 from .worlds import environment
 
 INSIDE = "--inside"
+ZSH = "--zsh"
+"""By zsh instead of bash."""
 
 
 def main() -> int:
     """Gives the exit code."""
     arguments = sys.argv[1:]
     if INSIDE in arguments:
-        return inside(Path(arguments[-1]), "--show" in arguments)
-    show = ["--show"] if "--show" in arguments else []
+        return inside(Path(arguments[-1]), "--show" in arguments, "zsh" if ZSH in arguments else "bash")
+    options = [option for option in ("--show", ZSH) if option in arguments]
     pages = [page for page in arguments if not page.startswith("--")]
-    return max(subprocess.run(command(Path(page), show), check=False).returncode for page in pages)
+    return max(subprocess.run(command(Path(page), options), check=False).returncode for page in pages)
 
 
 def command(page: Path, options: list[str]) -> list[str]:
@@ -33,12 +35,12 @@ def command(page: Path, options: list[str]) -> list[str]:
     return [*namespaces(), sys.executable, "-m", "tests.documents", INSIDE, *options, str(page.resolve())]
 
 
-def inside(page: Path, tell: bool) -> int:
+def inside(page: Path, tell: bool, kind: str) -> int:
     """Within the namespaces."""
     began = time.monotonic()
     set_up()
     os.chdir(HOME)
-    shell = Shell(HOME, environment(warm.start(Path(tempfile.mkdtemp(dir="/var/run")))))
+    shell = Shell(HOME, environment(warm.start(Path(tempfile.mkdtemp(dir="/var/run")))), kind)
     player = Player(shell, tell)
     try:
         player.page(page)

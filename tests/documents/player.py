@@ -42,7 +42,7 @@ class Player:
     def block(self, block: Block) -> None:
         """Play a block, unless it is left out."""
         try:
-            if block.left_out:
+            if block.left_out or self._shell.kind not in block.marks.get("shell", [self._shell.kind]):
                 return
             for mark, how in (("file", "w"), ("more of", "a")):
                 for name in block.marks.get(mark, []):

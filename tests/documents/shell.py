@@ -11,16 +11,24 @@ from pathlib import Path
 PATIENCE_SECONDS = 60
 
 
+SHELLS = {
+    "bash": ("bash", "--noprofile", "--norc", "-o", "pipefail"),
+    "zsh": ("zsh", "-f", "-o", "pipefail", "-o", "nobgnice"),
+}
+
+
 class Shell:
-    """bash.
+    """A shell.
 
     :param folder: where it begins.
+    :param kind: of :data:`SHELLS`.
     """
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str], kind: str = "bash") -> None:
+        self.kind = kind
         self._mark = f"--{secrets.token_hex(8)}--"
-        self._bash = subprocess.Popen(
-            ["bash", "--noprofile", "--norc", "-o", "pipefail"],
+        self._process = subprocess.Popen(
+            SHELLS[kind],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -31,11 +39,11 @@ class Shell:
 
     def run(self, command: str) -> tuple[int, str]:
         """Run a command; gives its exit code and all that it shows."""
-        assert self._bash.stdin is not None and self._bash.stdout is not None
-        self._bash.stdin.write(f'{{ {command}\n}} </dev/null\nprintf "%s %s\\n" "{self._mark}" $?\n')
-        self._bash.stdin.flush()
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(f'{{ {command}\n}} </dev/null\nprintf "%s %s\\n" "{self._mark}" $?\n')
+        self._process.stdin.flush()
         shown = ""
-        for line in self._bash.stdout:
+        for line in self._process.stdout:
             before, mark, code = line.partition(self._mark)
             shown += before
             if mark:
@@ -64,10 +72,10 @@ class Shell:
 
     def close(self) -> None:
         """End it."""
-        assert self._bash.stdin is not None and self._bash.stdout is not None
-        self._bash.stdin.close()
-        self._bash.stdout.close()
-        self._bash.wait()
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
 
 
 def commands(text: str) -> Iterator[str]:

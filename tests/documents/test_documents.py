@@ -72,6 +72,30 @@ def test_no_command_is_left_out() -> None:
         )
 
 
+COMMENT_BEHIND = re.compile(r"^[^#\n]*\S[ \t]+#[ \t].*$", re.MULTILINE)
+SECRET = re.compile(r"Authorization:|\s-u\s+\S+:\S|--pwd[= ]|--password[= ]|[?&]token=")
+"""What others on the host would read in a list of processes."""
+
+
+def test_examples_are_for_any_shell() -> None:
+    """zsh, as people use it, takes a comment behind a command for more of its words."""
+    for page in PAGES:
+        for block in blocks_of(page, *COMMANDS):
+            found = COMMENT_BEHIND.search(block.text)
+            assert found is None, f"{block}: {found}"
+
+
+def test_no_secret_is_an_argument() -> None:
+    found = 0
+    for page in PAGES:
+        for block in blocks_of(page, *COMMANDS, "shell"):
+            found += 1
+            for words in re.split(r"[|\n](?!\s)", block.text.replace("\\\n", " ")):
+                if not words.lstrip().startswith(("(umask 077;", "printf", "sed ", "echo")):
+                    assert SECRET.search(words) is None, f"{block}: {words}"
+    assert found > 50
+
+
 LINE_CHARS = 100
 TEXTS = [
     *ROOT.glob("*.md"),

@@ -52,7 +52,7 @@ def a_site(shell: Shell) -> None:
 def serve(shell: Shell) -> None:
     """Start the web server."""
     done(shell, _WEB_SERVER)
-    shell.until(f"exec 3<>/dev/tcp/{ADDRESS}/80")
+    shell.until(f"curl -s -o /dev/null http://{ADDRESS}/")
 
 
 def an_lcc(shell: Shell) -> None:

@@ -77,7 +77,7 @@ async def an_lcc(folder: Path) -> AsyncIterator[Lcc]:
     database.write(change_provider, attrs.evolve(provider, token_hash=hash_password(token, generated=True)))
     database.close()
     (folder / "password").write_text(PASSWORD)
-    (folder / "token").write_text(token)
+    (folder / "header").write_text(f"Authorization: Bearer {token}\n")
     (folder / "curl.conf").write_text(f'user = "7:{PASSWORD}"\n')
     roles = [uns.build(config, real_environment(reactor)), push.build(config, real_environment(reactor))]
     for role in roles:
@@ -136,6 +136,6 @@ async def test_a_web_hook(tmp_path: Path) -> None:
         out, err, code = await shell(tmp_path, lcc.filled(recipe("**The web hook of a content management system**")))
         assert (code, json.loads(out)) == (0, {"accepted": True, "received": 1, "refused": 0}), err
         assert "http://site/news.html" in lcc.told[0]
-        (tmp_path / "token").write_text("lcc_7_0000")
+        (tmp_path / "header").write_text("Authorization: Bearer lcc_7_0000\n")
         out, err, code = await shell(tmp_path, lcc.filled(recipe("**The web hook of a content management system**")))
         assert code != 0 and json.loads(out)["code"] == 1010

@@ -6,6 +6,7 @@ A comment (``<!-- … -->``) on the lines just before a block is for who plays t
 * ``run by PATH`` -- that test does all of this, with what it needs.
 * ``file NAME`` -- its text is written to that file first; ``more of NAME``: at its end.
 * ``do COMMAND`` -- that command is run before; ``until COMMAND``: and this one is tried until it succeeds.
+* ``shell NAME`` -- it is for that shell only.
 * ``world NAME`` -- anywhere in a page: what is there before its first command (:mod:`tests.documents.worlds`).
 """
 
@@ -25,7 +26,7 @@ _FENCE = re.compile(
 )
 _ANY_FENCE = re.compile(r"^( *)```([^\s`]*)[^\n`]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
-_MARK = re.compile(r"(not run:|run by|file|more of|do|until)\s+(.*)", re.DOTALL)
+_MARK = re.compile(r"(not run:|run by|file|more of|do|until|shell)\s+(.*)", re.DOTALL)
 COMMANDS = frozenset({"sh", "console"})
 """Kinds of blocks that are commands."""
 

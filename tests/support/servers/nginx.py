@@ -32,6 +32,7 @@ http {{
   uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
   server {{ listen 127.0.0.1:{port}; root {root}; {more} }}
   {secure}
+  {servers}
 }}
 """
 SECURE = """
@@ -57,9 +58,12 @@ class Nginx(OriginServer):
 
     :param folder: for its configuration and logs.
     :param more: further lines of its configuration.
+    :param servers: further servers.
     """
 
-    def __init__(self, root: Path, folder: Path, secure: Secure | None = None, more: str = "") -> None:
+    def __init__(
+        self, root: Path, folder: Path, secure: Secure | None = None, more: str = "", servers: str = ""
+    ) -> None:
         self.root, self.log = root, folder / "access.log"
         folder.mkdir()
         self.port, self.secure_port = free_port(), free_port()
@@ -68,7 +72,8 @@ class Nginx(OriginServer):
             files = {"certificate": secure.certificate, "key": secure.key, "root": root}
             tls = SECURE.format(port=self.secure_port, protocols=secure.protocols, **files)
         user = "user root;" if os.geteuid() == 0 else ""
-        names = {"folder": folder, "port": self.port, "root": root, "secure": tls, "user": user, "more": more}
+        names = {"folder": folder, "port": self.port, "root": root, "secure": tls, "user": user}
+        names |= {"more": more, "servers": servers}
         (folder / "nginx.conf").write_text(CONFIGURATION.format(**names))
         program = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
         assert program, "nginx is not installed; run 'make system'"
