@@ -19,8 +19,12 @@ class NumberRanges:
         self._lasts = [int(last) for _, last in ranges]
 
     def __str__(self) -> str:
-        pairs = list(zip(self._firsts, self._lasts, strict=True))[-RANGES_MAX:]
-        return " ".join(f"{first}-{last}" for first, last in pairs)
+        return " ".join(f"{first}-{last}" for first, last in self.pairs[-RANGES_MAX:])
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """First and last number of each range."""
+        return list(zip(self._firsts, self._lasts, strict=True))
 
     def __contains__(self, number: int) -> bool:
         at = bisect_right(self._firsts, number) - 1

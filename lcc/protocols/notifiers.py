@@ -51,6 +51,8 @@ class SetBegin(Flat):
     :ivar source: the name of one source.
     :ivar order: order number of the asking, from ``<drawn>``; 0: none (a hint, a poll).
     :ivar full: refused: a full set takes away what is told, and nothing else.
+    :ivar settled: only a front end says it: sets up to this number have their answers, and those in between may come
+        here yet.  None: there are no sets between this one and the one before on this connection.
     """
 
     TAG = "set"
@@ -59,6 +61,7 @@ class SetBegin(Flat):
     source: str
     order: int = 0
     full: bool = False
+    settled: int | None = None
 
 
 @attrs.frozen

@@ -26,6 +26,7 @@ from lcc.storage.providers.sessions import ORDER_JUMP, absorbed_numbers
 from lcc.storage.providers.watched import find_or_make_watched
 from lcc.storage.queue import departing
 from lcc.storage.queue.arrivals import arrive_page
+from lcc.storage.queue.staging import make_carrier
 from tests.frontend.kit import NOW
 from tests.frontend.moving import Front
 from tests.support.databases import Backend
@@ -413,6 +414,20 @@ def test_a_move_is_cancelled(make_front: MakeFront) -> None:
     assert front.sub(1).query("SELECT value FROM counters WHERE name = 'followed'") == [(0,)]
     assert front.rows(1, pid) == before
     assert front.sub(2).query("SELECT COUNT(*) FROM staged") == [(0,)]
+    assert front.sub(2).query("SELECT pid FROM pidb") == []
+    assert front.move().progress["cleaned"]
+
+
+def test_a_move_that_is_cancelled_while_it_is_planned_leaves_nothing(make_front: MakeFront) -> None:
+    """Its carrier is made, but its id not noted yet."""
+    front = make_front()
+    pid = publish(front)
+    move = front.order(pid, 2)
+    dest = front.sub(2).database
+    carriers = {dest.now(make_carrier, move, "a", "http://content-1.example:80/", NOW) for _ in range(2)}
+    assert len(carriers) == 1
+    front.database.now(moves.cancel_move, pid, "no", NOW)
+    front.go(10)
     assert front.sub(2).query("SELECT pid FROM pidb") == []
     assert front.move().progress["cleaned"]
 

@@ -186,6 +186,62 @@ def test_sets_of_a_provider_that_moves_wait_for_its_new_home(relayed: Relayed) -
     assert relayed.numbers == {1: [1], 2: [2, 3]} and relayed.results == [(1, 0), (2, 0), (3, 0)]
 
 
+@pytest.mark.parametrize("answering", [True, False])
+def test_a_set_that_comes_after_its_provider_has_left_goes_to_its_new_home(relayed: Relayed, answering: bool) -> None:
+    """Also behind later ones that its new home has been told already; each is taken once, answers come in order."""
+    relayed.proxy.place(8, 1)
+    relayed.answering[2] = answering
+    del relayed.worlds[1].database.providers[8]
+    find, looked = relayed.relay.homes, 0
+
+    async def homes(pids: Any) -> Any:
+        nonlocal looked
+        found = await find(pids)
+        looked += 8 in pids
+        if looked == 2:  # both of its sets are on their way to its former home
+            relayed.proxy.place(8, 2)
+        return found
+
+    relayed.relay.homes = homes  # type: ignore[method-assign]
+    for number, pid in enumerate((B, 8, B, 8, A, B), 1):
+        relayed.tell(number, pid)
+    relayed.pump(1)
+    if not answering:
+        qm = relayed.worlds[2].qm
+        assert qm is not None and relayed.results == []
+        for begin in relayed.taken[2]:
+            qm.say(absorbed(begin))
+        relayed.pump(1)
+    assert relayed.numbers == {1: [5], 2: [1, 3, 6, 2, 4]}
+    assert relayed.results == [(number, 0) for number in range(1, 7)]
+
+
+def test_a_provider_that_is_nowhere_is_not_looked_for_for_ever(relayed: Relayed) -> None:
+    del relayed.worlds[1].database.providers[A]
+    relayed.tell(1, B)
+    relayed.tell(2, A)
+    relayed.tell(3, B)
+    relayed.pump(1)
+    assert relayed.results == [(1, 0), (2, code("provider-gone")), (3, 0)]
+
+
+def test_sub_lccs_hear_which_sets_have_their_answers(relayed: Relayed) -> None:
+    """What went elsewhere may come here yet, until it has one."""
+    relayed.answering[1] = False
+    for number, pid in enumerate((B, A, B, B), 1):
+        relayed.tell(number, pid)
+        relayed.pump()
+    said = [(begin.said, begin.said_after, begin.said_settled) for begin in relayed.taken[2]]
+    assert said == [(1, 0, 0), (3, 2, 1), (4, 3, 1)]
+    qm = relayed.worlds[1].qm
+    assert qm is not None
+    qm.say(absorbed(relayed.taken[1][0]))
+    relayed.pump()
+    relayed.tell(5, B)
+    relayed.pump()
+    assert relayed.taken[2][-1].said_settled == 4
+
+
 def test_while_nobody_knows_where_providers_are_sets_wait(relayed: Relayed) -> None:
     relayed.proxy.away = True
     relayed.tell(1, A)

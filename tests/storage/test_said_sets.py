@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lcc.model import Source
 from lcc.model.notifiers import NoticeId
 from lcc.model.number_ranges import RANGES_MAX, NumberRanges
-from lcc.storage.queue.said_sets import EPOCHS_MAX
+from lcc.storage.queue.said_sets import EPOCHS_MAX, merge_said
 from tests.support.queue import Queue, notice
 
 NUMBERS = st.integers(1, 40)
@@ -41,10 +41,18 @@ def test_only_the_last_ranges_are_kept() -> None:
     assert len(str(ranges)) <= 6000
 
 
-def tell(queue: Queue, number: int, said: int, *names: str, after: int | None = None, epoch: str = "e1") -> set[str]:
+def tell(
+    queue: Queue,
+    number: int,
+    said: int,
+    *names: str,
+    after: int | None = None,
+    epoch: str = "e1",
+    settled: int = 0,
+) -> set[str]:
     """A set of a notifier, in this UNS's numbers and its own; gives the names that are queued then."""
     header = queue.header(0, number=number)
-    notice_id = NoticeId("push/p1", epoch, said, said - 1 if after is None else after)
+    notice_id = NoticeId("push/p1", epoch, said, said - 1 if after is None else after, settled)
     header = attrs.evolve(header, source=Source.POLLED, said=notice_id)
     absorbed = queue.absorb(queue.pieces(header, [notice(name) for name in names], size=2))
     assert [answer.code for answer in absorbed.answers] == [0]
@@ -100,3 +108,20 @@ def test_a_set_of_a_provider_that_is_gone_is_not_applied(queue: Queue) -> None:
     absorbed = queue.absorb(queue.pieces(header, [notice("a")]))
     assert [answer.code for answer in absorbed.answers] == [1105]
     assert known(queue) == {}
+
+
+def test_sets_that_went_elsewhere_may_come_yet_until_they_have_answers(queue: Queue) -> None:
+    tell(queue, 1, 3, "a", settled=1)
+    assert known(queue) == {"e1": "1-1 3-3"}
+    assert tell(queue, 2, 2, "b", settled=1) == {"a", "b"}, "its provider has moved here"
+    tell(queue, 3, 9, "c", settled=7)
+    assert known(queue) == {"e1": "1-7 9-9"}
+    assert tell(queue, 4, 5, "d", settled=7) == {"a", "b", "c"}
+
+
+def test_what_is_applied_elsewhere_is_applied_here(queue: Queue) -> None:
+    tell(queue, 1, 3, "a")
+    rows = [(b"push/p1", b"e1", b"1-1 5-6", 900), (b"spider/s", b"e9", b"7-7", 3)]
+    queue.database.now(merge_said, rows)
+    assert known(queue) == {"e1": "1-1 3-3 5-6", "e9": "7-7"}
+    assert tell(queue, 2, 5, "b") == {"a"}

@@ -20,11 +20,12 @@ from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHE, CACHED, DELAYS, GENERATION_SHIFT, NOTHING, SETS, SetRow
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.sessions import ORDER_JUMP
-from lcc.storage.queue.departing import COUNTERS_KIND, ERRORS, QUEUED, WHOLE, from_text
+from lcc.storage.queue.departing import COUNTERS_KIND, ERRORS, QUEUED, SAID_COLUMNS, SAID_KIND, WHOLE, from_text
 from lcc.storage.queue.fences import put_fence
 from lcc.storage.queue.following import forget_touched
 from lcc.storage.queue.held_deletions import HeldSweep, save_held
 from lcc.storage.queue.lost_content import fetch_again
+from lcc.storage.queue.said_sets import merge_said
 from lcc.storage.queue.set_rows import joined
 from lcc.storage.queue.staging import CURSOR, carried, carried_key
 from lcc.storage.queue.write_transaction import Stats, WriteTransaction
@@ -81,6 +82,9 @@ def admit(write: WriteTransaction, move: Move) -> Delay | None:
     stats.maxconnseq += ORDER_MARGIN
     errors = [row for _, row in _next(txn, pid, ERRORS.name, _ALL)]
     ERRORS.upsert(txn, [[row[column] for column in ERRORS.columns] for row in errors])
+    said = [row for _, row in _next(txn, pid, SAID_KIND, _ALL)]
+    texts = SAID_COLUMNS[:-1]
+    merge_said(txn, [(*[bytes.fromhex(row[name]) for name in texts], row["time"]) for row in said])
     delay = None
     for _, row in _next(txn, pid, "pdelays", 1):
         delay = _by_this_clock(Delay(**row), write.now)
@@ -259,7 +263,7 @@ def _complete(write: WriteTransaction, move: Move) -> None:
     for _, row in _next(txn, pid, "heldsweeps", 1):
         save_held(txn, HeldSweep(**row | {"psetid": row["psetid"] + shift}))
     put_fence(write, pid, move.epoch, Fence.OPEN)
-    for kind in (*WHOLE, COUNTERS_KIND, ERRORS.name, CURSOR, _SHIFT):
+    for kind in (*WHOLE, COUNTERS_KIND, SAID_KIND, ERRORS.name, CURSOR, _SHIFT):
         txn.execute("DELETE FROM staged WHERE pid = ? AND kind = ?", [pid, kind])
     note_flip(write, move, arrived=True)  # it may have had no rows
     priority = txn.value("SELECT priority FROM pidb WHERE pid = ?", [pid], 0)

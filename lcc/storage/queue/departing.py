@@ -52,6 +52,8 @@ WHOLE: dict[str, tuple[tuple[str, ...], str]] = {
 """Tables with few rows of a provider: all their columns, and the order of the rows."""
 _COUNTERS = ("batch", "psetid", "behind")
 COUNTERS_KIND = "counters"
+SAID_COLUMNS = ("notifier", "epoch", "numbers", "time")
+SAID_KIND = "notifierpos"
 _SET_COLUMNS = ("psetid", "slot", "connseq", "fullset", "time")
 
 
@@ -188,6 +190,11 @@ def departing_whole(txn: Txn, pid: int) -> dict[str, list[StagedRow]]:
     values = dict(txn.query("SELECT name, value FROM counters"))
     text = as_text(_COUNTERS, [values[name] for name in _COUNTERS])
     found[COUNTERS_KIND] = [StagedRow(b"\0", "", text)]
+    # Of all notifiers, whatever provider their sets are about: none of these comes again for another one.
+    rows = txn.query(f"SELECT {', '.join(SAID_COLUMNS)} FROM notifierpos ORDER BY notifier, epoch")
+    found[SAID_KIND] = [
+        StagedRow(number.to_bytes(8, "big"), "", as_text(SAID_COLUMNS, row)) for number, row in enumerate(rows)
+    ]
     return found
 
 

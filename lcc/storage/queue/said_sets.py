@@ -2,7 +2,9 @@
 
 A UNS that is killed forgets which sets of a notifier it has passed on; the notifier tells them again, and they come
 with other numbers of the UNS.  What is applied is known here by the notifier's own numbers, as ranges, because sets
-may overtake each other on the way through several UNSes, and rejected ones never come.
+may overtake each other on the way through several UNSes, and rejected ones never come.  Over a front end, sets
+between two of them go to other sub-LCCs, and one of these may come here yet, if its provider moves.  So the front end
+says up to which number all have their answers (:attr:`lcc.model.notifiers.NoticeId.settled`).
 
 Only the last ranges are kept.  What was forgotten would be applied once more, which does no harm but a fetch.
 """
@@ -52,6 +54,8 @@ class SaidSets:
         """The set of this id is applied."""
         if said is not None:
             stream = _stream(said)
+            if said.settled:
+                self._ranges[stream].add(1, said.settled)
             self._ranges[stream].add(min(said.after + 1, said.number), said.number)
             self._changed.add(stream)
 
@@ -66,6 +70,20 @@ class SaidSets:
         sql = "SELECT epoch FROM notifierpos WHERE notifier = ? AND epoch <> ? ORDER BY time DESC, epoch"
         for (epoch,) in self._txn.query(sql, [notifier, newest])[EPOCHS_MAX - 1 :]:
             self._txn.execute("DELETE FROM notifierpos WHERE notifier = ? AND epoch = ?", [notifier, epoch])
+
+
+def merge_said(txn: Txn, rows: Iterable[tuple[bytes, bytes, bytes, int]]) -> None:
+    """What is applied where a provider has been is applied here as well.
+
+    :param rows: of ``notifierpos`` there.
+    """
+    for notifier, epoch, numbers, time in rows:
+        known = txn.one("SELECT numbers, time FROM notifierpos WHERE notifier = ? AND epoch = ?", [notifier, epoch])
+        ranges = NumberRanges("" if known is None else known[0].decode())
+        for first, last in NumberRanges(numbers.decode()).pairs:
+            ranges.add(first, last)
+        row = (notifier, epoch, str(ranges).encode(), time if known is None else max(time, known[1]))
+        txn.upsert("notifierpos", ("notifier", "epoch", "numbers", "time"), [row], ("notifier", "epoch"))
 
 
 def _stream(said: NoticeId) -> tuple[bytes, bytes]:

@@ -19,7 +19,17 @@ from lcc.storage.database.order_rows import REMOVED, add_order
 from lcc.storage.database.rows import CACHED
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import add_provider
-from lcc.storage.queue.departing import COUNTERS_KIND, ERRORS, PAGED, WHOLE, Page, StagedRow, as_text, from_text
+from lcc.storage.queue.departing import (
+    COUNTERS_KIND,
+    ERRORS,
+    PAGED,
+    SAID_KIND,
+    WHOLE,
+    Page,
+    StagedRow,
+    as_text,
+    from_text,
+)
 from lcc.storage.queue.following import Position
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -44,15 +54,18 @@ class Staged(NamedTuple):
 
 
 def make_carrier(txn: Txn, move: Move, source: str, content: str, now: int) -> int:
-    """The provider that carries the content of a move; it is made once.
+    """The provider that carries the content of a move; it is made once, whoever is killed before its id is noted.
 
     :param source: name of the sub-LCC.
     :param content: URL of its content port.
     """
+    known = find_carrier(txn, move)
+    if known:
+        return known
     provider = Provider(
         0,
         (content.rstrip("/") + "/",),
-        f"none: move {move.id} of {move.made_time}",
+        _password(move),
         bandwidth_bytes=move.progress.get("bandwidth"),
         full_sets=None,
         allow_private=True,
@@ -60,6 +73,16 @@ def make_carrier(txn: Txn, move: Move, source: str, content: str, now: int) -> i
         contact=f"content of provider {move.pid} from {source} (move {move.id})",
     )
     return add_provider(txn, provider)
+
+
+def find_carrier(txn: Txn, move: Move) -> int:
+    """The carrier of a move; 0: there is none."""
+    return int(txn.value("SELECT pid FROM pidb WHERE password = ? AND removed = 0", [_password(move)], 0))
+
+
+def _password(move: Move) -> str:
+    """In place of a hashed one: nobody can log in; and nobody else has it."""
+    return f"none: move {move.id} of {move.made_time}"
 
 
 def remove_carrier(txn: Txn, pid: int) -> None:
@@ -200,7 +223,7 @@ def forget_staged(write: WriteTransaction, pid: int, limit: int) -> bool:
     """Forget the next rows of what is staged; True: there are more."""
     txn = write.txn
     # The cursor first: what is left would be taken for whole.
-    for kind in (CURSOR, *PAGED, ERRORS.name, *WHOLE, COUNTERS_KIND):
+    for kind in (CURSOR, *PAGED, ERRORS.name, *WHOLE, COUNTERS_KIND, SAID_KIND):
         keys = [
             key
             for (key,) in txn.query(

@@ -6,6 +6,10 @@
 many providers are looked up together.  Answers go out in the same order, once a turn.  Order numbers and watched
 providers are asked for where the provider is.
 
+*Moves.*  A set that a sub-LCC rejects because it has no such provider (any more) is looked up again, and goes to
+where the provider is by then.  Numbers ascend on a link, so the link to there is made anew, and what has no answer of
+it told again.  With each set the sub-LCC hears up to which number all have their answers: others may come yet.
+
 *Failures.*  Sets wait here, and the notifier is not read from, while the front end's database is away, while the next
 provider is moving, and while as much as the window allows waits for a sub-LCC.  When this connection is lost, so are
 the links: the notifier sends again what has no answer, each set goes the same way, and is applied once.
@@ -15,6 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Coroutine, Mapping
+from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -58,6 +63,7 @@ _log = Logger()
 _TOGETHER_MAX = 500
 """Sets whose providers are looked up together."""
 _QUESTIONS_MAX = 500
+_GONE = code("provider-gone")
 
 
 @attrs.define(eq=False)
@@ -74,13 +80,15 @@ class _Arriving:
 class _Waiting:
     """A set without an answer.
 
-    :ivar told: None: it is rejected already.
+    :ivar told: None: there is an outcome.
+    :ivar subid: the sub-LCC that it was told to; 0: none yet.
     :ivar outcome: None: there is none yet.
     """
 
     number: int
     told: SourcedSet | None
     bytes: int
+    subid: int = 0
     outcome: NoticeOutcome | None = None
 
 
@@ -96,6 +104,8 @@ class RelayedNotifier(Peer):
         self._relay = relay
         self._place = place
         self._links: dict[int, SubLink] = {}
+        self._newest: dict[int, int] = {}
+        """Number of the newest set that was told on the link to a sub-LCC."""
         self._arriving: _Arriving | None = None
         self._last_number = 0
         self._unanswered: deque[_Waiting] = deque()
@@ -223,6 +233,7 @@ class RelayedNotifier(Peer):
             raise StreamError("unknown-message", f"{arriving.count} elements where <end> says {message.count}")
         begin = arriving.begin
         waiting = _Waiting(begin.number, None, arriving.bytes)
+        self._unanswered.append(waiting)
         window = self._relay.window
         if arriving.count > window.set_urls or arriving.bytes > window.set_bytes:
             waiting.bytes = 0
@@ -237,7 +248,6 @@ class RelayedNotifier(Peer):
             else:
                 self._keep(waiting, source, arriving)
         self._bytes += waiting.bytes
-        self._unanswered.append(waiting)
         if waiting.outcome is not None:
             self._answers_are_due()
 
@@ -245,6 +255,9 @@ class RelayedNotifier(Peer):
         begin = arriving.begin
         waiting.told = SourcedSet(begin.number, begin.pid, source, tuple(arriving.urls), begin.order)
         self._unrouted.append(waiting)
+        self._route_soon()
+
+    def _route_soon(self) -> None:
         if self._routing is None or self._routing.called:
             self._routing = Deferred.fromCoroutine(self._route())
             self._routing.addErrback(self._broken)
@@ -259,21 +272,34 @@ class RelayedNotifier(Peer):
     async def _route(self) -> None:
         """Tell each set to the sub-LCC that its provider is in, one after the other."""
         while self._unrouted and not self._gone:
-            some = [self._unrouted[at] for at in range(min(len(self._unrouted), _TOGETHER_MAX))]
+            some = [self._unrouted.popleft() for _ in range(min(len(self._unrouted), _TOGETHER_MAX))]
             homes = await self._relay.homes({each.told.pid for each in some if each.told is not None})
-            for each in some:
-                assert each.told is not None
-                self._why = self._pass_on(each, each.told, homes[each.told.pid])
-                if self._why:  # what follows waits, too
-                    await deferLater(self.clock, HOLD_STEP_SECONDS)
+            again: dict[int, SubLcc] = {}
+            while some and not self._gone:
+                told = some[0].told
+                assert told is not None
+                self._why = self._pass_on(some[0], told, homes[told.pid], again)
+                if self._why:
                     break
-                self._unrouted.popleft()
+                some.pop(0)
+            for sub in again.values():
+                self._tell_again(sub)
+            if some and not self._gone:  # what follows waits, too
+                self._put_back(some)
+                await deferLater(self.clock, HOLD_STEP_SECONDS)
 
-    def _pass_on(self, waiting: _Waiting, told: SourcedSet, home: Home) -> str:
-        """Tell a set, or reject it; gives why that cannot be done for now, else nothing."""
+    def _put_back(self, some: list[_Waiting]) -> None:
+        self._unrouted = deque(sorted([*some, *self._unrouted], key=attrgetter("number")))
+
+    def _pass_on(self, waiting: _Waiting, told: SourcedSet, home: Home, again: dict[int, SubLcc]) -> str:
+        """Tell a set, or reject it; gives why that cannot be done for now, else nothing.
+
+        :param again: sub-LCCs that all is to be told again.
+        """
         if isinstance(home, NotNow):
             return home.why
-        if home is None:
+        former = waiting.subid
+        if home is None or home.subid == former:
             self._reject(waiting, "provider-gone")
             self._answers_are_due()
             return ""
@@ -281,11 +307,33 @@ class RelayedNotifier(Peer):
             link = self._link(home)
         except Refused as error:
             return error.text
-        waiting.told = None
-        link.tell(told).addCallback(self._told, waiting)
+        waiting.subid = home.subid
+        if home.subid in again or waiting.number <= self._newest.get(home.subid, 0):
+            again[home.subid] = home
+        else:
+            self._tell(link, waiting, told)
         return ""
 
+    def _tell(self, link: SubLink, waiting: _Waiting, told: SourcedSet) -> None:
+        self._newest[link.sub.subid] = waiting.number
+        # All before the first of these have their answers: a notifier begins with the first that has none.
+        settled = self._unanswered[0].number - 1
+        link.tell(told, settled).addCallback(self._told, waiting)
+
+    def _tell_again(self, sub: SubLcc) -> None:
+        """What a sub-LCC has not answered, with what comes late, on a new link."""
+        self._links.pop(sub.subid).close()
+        link = self._link(sub)
+        for waiting in self._unanswered:
+            if waiting.subid == sub.subid and waiting.told is not None:
+                self._tell(link, waiting, waiting.told)
+
     def _told(self, outcome: NoticeOutcome, waiting: _Waiting) -> None:
+        if outcome.code == _GONE:
+            self._put_back([waiting])
+            self._route_soon()
+            return
+        waiting.told = None
         waiting.outcome = outcome
         self._answers_are_due()
 
@@ -306,6 +354,7 @@ class RelayedNotifier(Peer):
 
     def _reject(self, waiting: _Waiting, fault: str, text: str = "") -> None:
         entry = ERRORS[code(fault)]
+        waiting.told = None
         waiting.outcome = NoticeOutcome(waiting.number, entry.code, f"{entry.text}: {text}" if text else entry.text)
 
     def _answers_are_due(self) -> None:

@@ -24,7 +24,7 @@ from lcc.storage.fe import moves as front_moves
 from lcc.storage.queue.arrivals import admit, arrive_page
 from lcc.storage.queue.departing import why_not
 from lcc.storage.queue.fences import held_elsewhere
-from lcc.storage.queue.staging import forget_staged, make_carrier, remove_carrier
+from lcc.storage.queue.staging import find_carrier, forget_staged, make_carrier, remove_carrier
 from lcc.storage.queue.store import QueueStore
 
 _log = Logger()
@@ -274,8 +274,9 @@ class Mover:
     async def _forget(self, move: Move) -> None:
         while await self._step(forget_staged, move.pid, PAGE_ROWS):
             await self._sleep(PAUSE_SECONDS)
-        if carrier_of(move):
-            await self._database.write(remove_carrier, carrier_of(move))
+        carrier = await self._database.interact(find_carrier, move)
+        if carrier:
+            await self._database.write(remove_carrier, carrier)
 
     # Inside.
 
