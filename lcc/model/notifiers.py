@@ -41,14 +41,12 @@ class NoticeId:
     :ivar notifier: its role and name, as ``scheduler/main``.
     :ivar epoch: of its numbers.
     :ivar after: no set has a number between this one and its own.
-    :ivar settled: sets up to this number have their answers, wherever they went: none of them comes again.
     """
 
     notifier: str
     epoch: str
     number: int
     after: int
-    settled: int = 0
 
 
 @attrs.frozen

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-RANGES_MAX = 128
+TEXT_CHARS = 6000
+"""The longest text: of numbers below ten million some 370 ranges."""
 
 
 class NumberRanges:
@@ -19,7 +20,15 @@ class NumberRanges:
         self._lasts = [int(last) for _, last in ranges]
 
     def __str__(self) -> str:
-        return " ".join(f"{first}-{last}" for first, last in self.pairs[-RANGES_MAX:])
+        parts: list[str] = []
+        room = TEXT_CHARS
+        for first, last in reversed(self.pairs):
+            part = f"{first}-{last}"
+            room -= len(part) + 1
+            if room < 0:
+                break
+            parts.append(part)
+        return " ".join(reversed(parts))
 
     @property
     def pairs(self) -> list[tuple[int, int]]:

@@ -51,8 +51,8 @@ class SetBegin(Flat):
     :ivar source: the name of one source.
     :ivar order: order number of the asking, from ``<drawn>``; 0: none (a hint, a poll).
     :ivar full: refused: a full set takes away what is told, and nothing else.
-    :ivar settled: only a front end says it: sets up to this number have their answers, and those in between may come
-        here yet.  None: there are no sets between this one and the one before on this connection.
+    :ivar gaps: only a front end says it: there are sets between this one and the one before on this connection.  They
+        went to other sub-LCCs, and may come here yet.
     """
 
     TAG = "set"
@@ -61,7 +61,7 @@ class SetBegin(Flat):
     source: str
     order: int = 0
     full: bool = False
-    settled: int | None = None
+    gaps: bool = False
 
 
 @attrs.frozen

@@ -32,7 +32,7 @@ class Set(Flat):
     """A set begins.  The fields are those of :class:`lcc.model.SetHeader`, but for the UNS's name (in its hello).
 
     :ivar source: the name of its one source (:func:`lcc.model.parse_source`).
-    :ivar notifier, said_epoch, said, said_after, said_settled: who said it to the UNS, and with which id
+    :ivar notifier, said_epoch, said, said_after: who said it to the UNS, and with which id
         (:class:`lcc.model.notifiers.NoticeId`); empty: a provider.
     """
 
@@ -52,7 +52,6 @@ class Set(Flat):
     said_epoch: str = ""
     said: int = 0
     said_after: int = 0
-    said_settled: int = 0
 
 
 @attrs.frozen

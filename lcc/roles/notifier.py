@@ -159,17 +159,17 @@ class NotifierLink:
         self._room.append(room)
         return room
 
-    def tell(self, told: SourcedSet, settled: int | None = None) -> Deferred[NoticeOutcome]:
+    def tell(self, told: SourcedSet, gaps: bool = False) -> Deferred[NoticeOutcome]:
         """Tell a set; it is sent until it is answered.
 
-        :param settled: as :class:`lcc.protocols.notifiers.SetBegin` says.
+        :param gaps: as :class:`lcc.protocols.notifiers.SetBegin` says.
         :returns: fires with the answer; never after :meth:`close`.
         :raises ValueError: its number is not higher than that of the set before.
         """
         if told.number <= self._newest:
             raise ValueError(f"set {told.number} after set {self._newest}")
         self._newest = told.number
-        begin = SetBegin(told.number, told.pid, source_text(told.source), told.order, settled=settled)
+        begin = SetBegin(told.number, told.pid, source_text(told.source), told.order, gaps=gaps)
         parts = chain([begin.to_xml()], map(write_url, told.urls), [SetEnd(len(told.urls)).to_xml(), "\n"])
         each = _Told(told.number, "".join(parts), len(told.urls), Deferred())
         self._told[each.number] = each

@@ -71,7 +71,7 @@ def opening(header: SetHeader) -> Set:
         header.wantid,
         header.deletions,
         source_text(header.source),
-        *(() if said is None else (said.notifier, said.epoch, said.number, said.after, said.settled)),
+        *(() if said is None else (said.notifier, said.epoch, said.number, said.after)),
     )
 
 

@@ -110,16 +110,15 @@ class SpooledSet:
             fields["source"] = source_text(self.header.source)
         said = self.header.said
         if said is not None:
-            fields["said"] = [said.notifier, said.epoch, said.number, said.after, said.settled]
+            fields["said"] = [said.notifier, said.epoch, said.number, said.after]
         return json.dumps(fields, separators=(",", ":")).encode().ljust(HEADER_BYTES - 1) + b"\n"
 
 
 def _read_said(fields: Any) -> NoticeId | None:
     if fields is None:
         return None
-    # Older versions wrote no more than the first four.
-    notifier, epoch, number, after, settled = (*fields, 0)[:5]
-    return NoticeId(str(notifier), str(epoch), int(number), int(after), int(settled))
+    notifier, epoch, number, after = fields
+    return NoticeId(str(notifier), str(epoch), int(number), int(after))
 
 
 def read_set_header(uns: str, path: Path, size: int, disk: Disk, epochs: EpochFile) -> SpooledSet:

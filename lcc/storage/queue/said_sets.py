@@ -3,8 +3,8 @@
 A UNS that is killed forgets which sets of a notifier it has passed on; the notifier tells them again, and they come
 with other numbers of the UNS.  What is applied is known here by the notifier's own numbers, as ranges, because sets
 may overtake each other on the way through several UNSes, and rejected ones never come.  Over a front end, sets
-between two of them go to other sub-LCCs, and one of these may come here yet, if its provider moves.  So the front end
-says up to which number all have their answers (:attr:`lcc.model.notifiers.NoticeId.settled`).
+between two of them go to other sub-LCCs, and one of these may come here yet, if its provider moves.  So none is taken
+for applied that was not (:attr:`lcc.protocols.notifiers.SetBegin.gaps`).
 
 Only the last ranges are kept.  What was forgotten would be applied once more, which does no harm but a fetch.
 """
@@ -54,8 +54,6 @@ class SaidSets:
         """The set of this id is applied."""
         if said is not None:
             stream = _stream(said)
-            if said.settled:
-                self._ranges[stream].add(1, said.settled)
             self._ranges[stream].add(min(said.after + 1, said.number), said.number)
             self._changed.add(stream)
 

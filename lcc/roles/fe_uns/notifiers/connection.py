@@ -8,7 +8,7 @@ providers are asked for where the provider is.
 
 *Moves.*  A set that a sub-LCC rejects because it has no such provider (any more) is looked up again, and goes to
 where the provider is by then.  Numbers ascend on a link, so the link to there is made anew, and what has no answer of
-it told again.  With each set the sub-LCC hears up to which number all have their answers: others may come yet.
+it told again.  Each sub-LCC hears that there are sets in between, which may come to it yet.
 
 *Failures.*  Sets wait here, and the notifier is not read from, while the front end's database is away, while the next
 provider is moving, and while as much as the window allows waits for a sub-LCC.  When this connection is lost, so are
@@ -316,9 +316,7 @@ class RelayedNotifier(Peer):
 
     def _tell(self, link: SubLink, waiting: _Waiting, told: SourcedSet) -> None:
         self._newest[link.sub.subid] = waiting.number
-        # All before the first of these have their answers: a notifier begins with the first that has none.
-        settled = self._unanswered[0].number - 1
-        link.tell(told, settled).addCallback(self._told, waiting)
+        link.tell(told, gaps=True).addCallback(self._told, waiting)
 
     def _tell_again(self, sub: SubLcc) -> None:
         """What a sub-LCC has not answered, with what comes late, on a new link."""

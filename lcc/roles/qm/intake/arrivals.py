@@ -94,7 +94,7 @@ def open_set(uns: str, message: Set) -> OpenSet:
         message.wantid,
         message.deletions,
         source,
-        NoticeId(message.notifier, message.said_epoch, message.said, message.said_after, message.said_settled)
+        NoticeId(message.notifier, message.said_epoch, message.said, message.said_after)
         if message.notifier
         else None,
     )

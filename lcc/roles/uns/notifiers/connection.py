@@ -248,8 +248,7 @@ class NotifierConnection(Peer):
         arriving = self._arriving = _Arriving(number)
         if self._holding:
             return
-        after = self._last_number if self._last_number and message.settled is None else number - 1
-        settled = min(message.settled or 0, number - 1)
+        after = self._last_number if self._last_number and not message.gaps else number - 1
         if not self._last_number:
             notifier.begin_again(number)
         self._last_number = number
@@ -265,7 +264,7 @@ class NotifierConnection(Peer):
                 full=False,
                 errors_upto=0,
                 source=source,
-                said=notifier.id_of(number, after, settled),
+                said=notifier.id_of(number, after),
             )
         except SetError as error:
             arriving.rejected = Verdict(error.code, error.text)

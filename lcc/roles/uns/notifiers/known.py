@@ -54,9 +54,9 @@ class KnownNotifier:
         """As its hello says."""
         return self.name.partition("/")[0]
 
-    def id_of(self, number: int, after: int, settled: int = 0) -> NoticeId:
-        """The name of this set of it (:class:`~lcc.model.notifiers.NoticeId`)."""
-        return NoticeId(self.name, self.epoch, number, after, settled)
+    def id_of(self, number: int, after: int) -> NoticeId:
+        """The name of this set of it; it has none between this number and ``after``."""
+        return NoticeId(self.name, self.epoch, number, after)
 
     def begin_again(self, oldest: int) -> None:
         """It sends everything without an answer, from this number on: it has heard the answers to all before."""
