@@ -262,12 +262,16 @@ def _complete(write: WriteTransaction, move: Move) -> None:
     shift = _shift(write, pid)
     for _, row in _next(txn, pid, "heldsweeps", 1):
         save_held(txn, HeldSweep(**row | {"psetid": row["psetid"] + shift}))
-    put_fence(write, pid, move.epoch, Fence.OPEN)
     for kind in (*WHOLE, COUNTERS_KIND, SAID_KIND, ERRORS.name, CURSOR, _SHIFT):
         txn.execute("DELETE FROM staged WHERE pid = ? AND kind = ?", [pid, kind])
     note_flip(write, move, arrived=True)  # it may have had no rows
-    priority = txn.value("SELECT priority FROM pidb WHERE pid = ?", [pid], 0)
-    tell_work(write, pid, priority)
+
+
+def open_arrived(write: WriteTransaction, move: Move) -> None:
+    """The front end knows that all is here: the provider may be fetched, and its sets applied."""
+    txn, pid = write.txn, move.pid
+    if put_fence(write, pid, move.epoch, Fence.OPEN):
+        tell_work(write, pid, txn.value("SELECT priority FROM pidb WHERE pid = ?", [pid], 0))
 
 
 def _by_this_clock(delay: Delay, now: int) -> Delay:

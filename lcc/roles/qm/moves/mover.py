@@ -21,7 +21,7 @@ from lcc.roles.qm.moves.held import apply_held
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves as front_moves
-from lcc.storage.queue.arrivals import admit, arrive_page
+from lcc.storage.queue.arrivals import admit, arrive_page, open_arrived
 from lcc.storage.queue.departing import why_not
 from lcc.storage.queue.fences import held_elsewhere
 from lcc.storage.queue.staging import find_carrier, forget_staged, make_carrier, remove_carrier
@@ -135,6 +135,7 @@ class Mover:
             await self._note(move, {"cleaned": True}, move.why)
             self._engine.moves.ended["cancelled"] += 1
             return False
+        await self._open(move)
         await self._take_held(move.pid, source)
         await self._forget(move)
         await self._front.write(front_moves.end_move, move, self._engine.now())
@@ -262,9 +263,13 @@ class Mover:
                     name=source.name,
                 )
             await self._sleep(PAUSE_SECONDS)
-        engine.scheduler.frozen.thaw(move.pid)
-        await self._front.write(front_moves.activate, move, engine.now())
-        engine.pump()
+        await self._open(await self._front.write(front_moves.activate, move, engine.now()))
+
+    async def _open(self, move: Move) -> None:
+        """Begin with what waits: not before the front end's map says that all is here, for readers of the cache."""
+        await self._step(open_arrived, move)
+        self._engine.scheduler.frozen.thaw(move.pid)
+        self._engine.pump()
 
     async def _take_held(self, pid: int, source: SubLcc) -> None:
         """Sets that came to the source after the freeze."""
