@@ -53,9 +53,14 @@ def scheduler_text(figures: TaskFigures, now: float) -> str:
 def jobs_text(figures: TaskFigures) -> str:
     """What there is to do."""
     waiting = max(0, figures.open - figures.running)
-    failing = f"; {_counted(figures.failing, 'task')} failing" if figures.failing else ""
+    failing = f"; {failing_text(figures)}" if figures.failing else ""
     lost = f"; {figures.lost_today:,} lost today" if figures.lost_today else ""
     return f"{figures.running:,} running, {waiting:,} waiting{lost}{failing}"
+
+
+def failing_text(figures: TaskFigures) -> str:
+    """How many tasks fail."""
+    return f"{_counted(figures.failing, 'task')} failing"
 
 
 def manager_text(manager: ManagerStatus, now: float) -> str:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 PAGES = (
     *("/", "/?span=day", "/providers", "/providers?only=queued&order=lag", "/provider/1", "/errors"),
     *("/errors?code=404", "/errors?code=503", "/machines", "/search", "/search?q=site", "/search?q=http://host/*"),
-    *("/url?url=http://site/a", "/readers", "/feeds", "/feeds-import", "/crawls", "/push"),
+    *("/url?url=http://site/a", "/readers", "/registrations", "/feeds", "/feeds-import", "/crawls", "/push"),
     *("/tasks", "/task-add", "/jobs", "/resources", "/statistics", "/nowhere"),
 )
 BROKEN_WORDS = """(() => {

@@ -52,7 +52,7 @@ async def test_a_crawl_is_shown_paused_and_resumed(watch: Watch) -> None:
     check_page(page)
     assert "6 5 0 1" in words(page), words(page)
     assert "Store" not in words(page)
-    broken = {"warc": StoreWork(None, f"No space {EVIL}", [b"k" * 20])}
+    broken = {"warc": StoreWork(None, f"No space {EVIL}", {b"k" * 20: 1})}
     result_of(frontier.commit(FrontierBatch(stores=broken), int(watch.monitor.now())))
     page = await browser.get("/crawls")
     check_page(page)

@@ -257,7 +257,7 @@ async def test_search(watch: Watch) -> None:
         assert found.page.xpath("//tbody/tr/th/a/@href") == [f"/provider/{pid}"]
     reply = await browser.get("/search?q=http://site/news/*")
     check_page(reply)
-    assert sorted(reply.page.xpath("//tbody/tr/th[@class='text']/a/text()")) == [
+    assert sorted(reply.page.xpath("//tbody/tr/th[@class='full text']/a/text()")) == [
         f"http://site/news/{number}" for number in range(3)
     ]
     assert words(reply).count("cached") == 1
@@ -281,7 +281,7 @@ async def test_a_search_looks_at_so_many_rows_and_goes_on(open_watch: Any) -> No
     while path:
         reply = await browser.get(path)
         check_page(reply)
-        found += reply.page.xpath("//tbody/tr/th[@class='text']/a/text()")
+        found += reply.page.xpath("//tbody/tr/th[@class='full text']/a/text()")
         path, pages = next(iter(reply.page.xpath("//a[@rel='next']/@href")), ""), pages + 1
     assert sorted(found) == sorted(f"http://site/{name}" for name in names if name.startswith("wanted"))
     assert pages >= 4

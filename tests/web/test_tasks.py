@@ -16,7 +16,7 @@ from lcc.storage.database.place import place_of
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.feed_views import feed_named
 from lcc.storage.tasks.figures import task_figures
-from lcc.storage.tasks.views import failing_tasks, jobs_page, statistics, tasks_page
+from lcc.storage.tasks.views import failing_tasks, jobs_page, statistics, tasks_page, waiting_jobs
 from tests.support.browser import Browser, Reply
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.tasks import Tasks
@@ -158,6 +158,35 @@ async def test_lists_and_pages(watch: Watch, scheduled: Tasks) -> None:
 
 
 @sqlite_only
+@pytest_twisted.ensureDeferred
+async def test_what_is_counted_of_jobs_leads_to_them(
+    watch: Watch, scheduled: Tasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "PAGE_JOBS", 2)
+    now = now_of(watch)
+    lives(watch, scheduled)
+    for _ in range(6):
+        scheduled.add(now)
+    made = scheduled.make(now)
+    for job in scheduled.start(*made[:2])[:1]:
+        scheduled.end(job, JobState.PERMANENT, now=now)
+    await watch.look()
+    browser = await watch.visitor()
+    page = check_page(await browser.get("/tasks"))
+    counted = {
+        a.text.split()[1]: (int(a.text.split()[0]), a.get("href")) for a in page.xpath("//*[@id='scheduler']//a")
+    }
+    assert {name: count for name, (count, _) in counted.items()} == {"running": 1, "waiting": 4, "task": 1, "of": 0}
+    for name in ("running", "waiting", "task"):
+        count, path = counted[name]
+        seen = []
+        while path:
+            page = check_page(await browser.get(path))
+            seen += page.xpath("//tbody/tr/th/a/@href")
+            path = next(iter(page.xpath("//a[@rel='next']/@href")), "")
+        assert len(seen) == len(set(seen)) == count, name
+
+
 @pytest_twisted.ensureDeferred
 async def test_a_job_is_tried_again_and_killed(watch: Watch, scheduled: Tasks) -> None:
     browser = await watch.visitor()
@@ -308,6 +337,7 @@ def test_pages_walk_along_indexes(scheduled: Tasks) -> None:
         "jobs": lambda txn: jobs_page(txn, 9, limit=50),
         "in a state": lambda txn: jobs_page(txn, 9, states=("lost",), limit=50),
         "of a task": lambda txn: jobs_page(txn, 9, 1, limit=50),
+        "waiting": lambda txn: waiting_jobs(txn, (7, 5), 50),
         "a job": lambda txn: jobs.see_job(txn, 1, 1),
         "feeds": lambda txn: feeds._page(txn, 1),
         "a feed": lambda txn: feeds.see_feed(txn, 1, 1),

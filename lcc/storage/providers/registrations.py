@@ -103,6 +103,18 @@ def list_registrations(txn: Txn, now: int) -> list[Registration]:
     return [_registration(row) for row in txn.query(f"{_SELECT} WHERE expires > ? ORDER BY number", [now])]
 
 
+def registrations_page(txn: Txn, now: int, proven: bool, after: int, limit: int) -> list[Registration]:
+    """Some of them, by number.
+
+    :param proven: only those that wait for approval.
+    :param after: the number before the first one.
+    """
+    state = "AND state = ?" if proven else ""
+    values = [Progress.PROVEN.value] if proven else []
+    sql = f"{_SELECT} WHERE number > ? AND expires > ? {state} ORDER BY number LIMIT ?"
+    return [_registration(row) for row in txn.query(sql, [after, now, *values, limit])]
+
+
 def count_proven(txn: Txn, now: int) -> int:
     """How many wait for approval."""
     sql = "SELECT COUNT(*) FROM registrations WHERE state = ? AND expires > ?"

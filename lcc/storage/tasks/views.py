@@ -106,6 +106,16 @@ def jobs_page(
     return [job_of(row) for row in txn.query(sql, [*given, limit])]
 
 
+def waiting_jobs(txn: Txn, after: tuple[int, int], limit: int = PAGE_ROWS) -> list[Job]:
+    """Jobs that wait to be started, or to be tried again, those due first.
+
+    :param after: due time and id of the one before the first.
+    """
+    due, number = after
+    sql = f"{JOBS.select} WHERE due_time >= ? AND (due_time > ? OR id > ?) ORDER BY due_time, id LIMIT ?"
+    return [job_of(row) for row in txn.query(sql, [due, due, number, limit])]
+
+
 def job_log(txn: Txn, number: int, limit: int = PAGE_ROWS) -> list[JobLogRow]:
     """The log of a job, in order."""
     sql = "SELECT attempt, time, level, text FROM joblogs WHERE job = ? ORDER BY number LIMIT ?"

@@ -15,6 +15,7 @@ from lcc.domain.wording import duration, number, utc
 from lcc.errors import entry_for
 from lcc.insight.qm_state import busy_places, delay_text, machine_busy
 from lcc.insight.task_words import (
+    failing_text,
     held_text,
     jobs_text,
     manager_text,
@@ -172,6 +173,7 @@ def _templates(monitor: Monitor) -> Environment:
         manager_text=manager_text,
         scheduler_text=scheduler_text,
         jobs_text=jobs_text,
+        failing_text=failing_text,
         held_text=held_text,
         waiting_text=waiting_text,
     )

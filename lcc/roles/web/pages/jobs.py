@@ -12,7 +12,7 @@ from lcc.roles.web.pages.orders import JOB_ORDERS, OrderingPage, Told, told
 from lcc.roles.web.pages.providers import number
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.rows import is_open
-from lcc.storage.tasks.views import JobLogRow, get_job, job_log, jobs_page, statistics
+from lcc.storage.tasks.views import JobLogRow, get_job, job_log, jobs_page, statistics, waiting_jobs
 from lcc.storage.tasks.write import DAY_SECONDS
 from lcc.transport.http_pages import read_query
 from lcc.transport.http_replies import HttpError
@@ -24,12 +24,20 @@ DAYS, DAYS_MAX = 7, 366
 _LATEST = 2**62
 
 
+WAITING = "waiting"
+"""Those to be started, or to be tried again."""
+STATES = (WAITING, *(each.value for each in JobState))
+
+
 class JobsPage(OrderingPage):
     """``/jobs``: a page of them at a time, the newest first; those in a state, those of a task."""
 
     async def get(self, request: BodyRequest) -> None:
         query = read_query(request)
         state, task = query.get("state", ""), number(query.get("task", "0"))
+        if state == WAITING:
+            await self._waiting(request, query)
+            return
         if state and state not in {each.value for each in JobState}:
             raise HttpError(400, "There is no such state of jobs.")
         before = number(query["before"]) if "before" in query else _LATEST
@@ -40,10 +48,25 @@ class JobsPage(OrderingPage):
             "jobs",
             f"Jobs{of_task}: {state}" if state else f"Jobs{of_task}",
             state=state,
-            states=[each.value for each in JobState],
+            states=STATES,
             task=task,
             jobs=jobs,
-            before=jobs[-1].id if len(jobs) == PAGE_JOBS else 0,
+            next={"before": jobs[-1].id, "state": state, "task": task} if len(jobs) == PAGE_JOBS else None,
+        )
+
+    async def _waiting(self, request: BodyRequest, query: dict[str, str]) -> None:
+        due, _, last = query.get("after", "0-0").partition("-")
+        jobs = await self.asked(waiting_jobs, (number(due), number(last)), PAGE_JOBS)
+        end = f"{jobs[-1].due_time}-{jobs[-1].id}" if len(jobs) == PAGE_JOBS else ""
+        self.front.page(
+            request,
+            "jobs",
+            "Jobs: waiting",
+            state=WAITING,
+            states=STATES,
+            task=0,
+            jobs=jobs,
+            next={"after": end, "state": WAITING} if end else None,
         )
 
 

@@ -36,7 +36,9 @@ LISTED = {
     "failing": "/errors",
     "tasks": "/tasks?only=failing",
     "jobs": "/jobs?state=lost",
-    **dict.fromkeys(("no", "away", "machine", "robots", "manager", "process", "stuck"), "/machines"),
+    "lag": "/providers?only=queued&order=lag",
+    "registrations": "/registrations?only=proven",
+    **dict.fromkeys(("no", "away", "machine", "robots", "manager", "process", "stuck", "uns", "paused"), "/machines"),
 }
 """What the key of a trouble begins with -> the page that lists what it counts."""
 REFRESH_MIN_SECONDS = 5

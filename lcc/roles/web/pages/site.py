@@ -21,6 +21,7 @@ from lcc.roles.web.pages.previews import PicturePage, PreviewPage
 from lcc.roles.web.pages.providers import ProviderPage, ProvidersPage, SearchPage
 from lcc.roles.web.pages.push import PushPage
 from lcc.roles.web.pages.readers import ReadersPage
+from lcc.roles.web.pages.registrations import RegistrationsPage
 from lcc.roles.web.pages.resources import ResourcesPage
 from lcc.roles.web.pages.tasks import AddTaskPage, TaskPage, TasksPage
 from lcc.transport.http_security import FormGuard
@@ -69,6 +70,7 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
         "crawl": CrawlPage(front),
         "push": PushPage(front),
         "readers": ReadersPage(front),
+        "registrations": RegistrationsPage(front),
         "tasks": TasksPage(front),
         "task": TaskPage(front),
         "task-add": AddTaskPage(front),
