@@ -65,6 +65,7 @@ class FrontEnd:
 
     :ivar lccs: by the numbers of the sub-LCCs.
     :ivar has_troubles: something goes wrong in this world, as far as the seed decides it.
+    :ivar is_quiet: nothing does.
     """
 
     def __init__(self, world: World, lccs: Sequence[Lcc]) -> None:
@@ -73,6 +74,7 @@ class FrontEnd:
         self.lccs = {lcc.number: lcc for lcc in lccs}
         self.chance = world.timeline.random("front end")
         self.has_troubles = self.chance.random() >= QUIET_SHARE
+        self.is_quiet = False
         self._hold = self.chance.choice((2, 10))
         self.roles: list[str] = []
         self.watchers: list[Callable[[list[Move]], bool]] = []

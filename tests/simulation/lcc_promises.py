@@ -8,12 +8,10 @@ from hashlib import md5
 from typing import Any
 
 from lcc.storage.database.migrations import MAIN
-from lcc.storage.disk.content_paths import content_path
 from lcc.storage.disk.content_sync import read_mark
 from lcc.storage.disk.set_file import HEADER_BYTES
 from lcc.storage.views.content_check import order_again
 from lcc.testing.simulated.disk import SimulatedDisk
-from lcc.testing.simulated.process import Machine
 
 from .one_lcc import Lcc
 
@@ -104,9 +102,9 @@ class LccPromises:
     def check_files(self) -> None:
         """As whoever puts a database back is told to run ``lcc-admin fsck --quick --repair``: rows that are back may
         name files that were removed since.  No other file is looked for: whatever else is lost has to be seen."""
-        for machine, host in self.lcc.stores.items():
+        for machine in self.lcc.stores:
             sql = f"SELECT fetched_fileid FROM lccurl WHERE state = 1 AND fetched_machineid = {machine}"
-            missing = [file for (file,) in self.rows(sql) if _file(host, file) is None]
+            missing = [file for (file,) in self.rows(sql) if self.lcc.content(machine, file) is None]
             self._removed |= {(machine, file) for file in missing}
             if missing:
                 self.lcc.database.now(order_again, machine, missing)
@@ -156,7 +154,7 @@ class LccPromises:
             self._changed[key] = (state, machine, file, *names)
             if (machine, file) in self._removed or machine not in stores:
                 continue  # it is to be fetched again
-            if self.removing and _file(stores[machine], file) is None:
+            if self.removing and self.lcc.content(machine, file) is None:
                 continue
             if state == 1 and stores[machine].address not in self.power_cut:
                 self.check_content("P7", curl, machine, file, length, digest)
@@ -178,8 +176,7 @@ class LccPromises:
 
     def check_content(self, promise: str, curl: str, machine: int, file: int, length: int, digest: str) -> None:
         """A cached row has its file."""
-        host = self.lcc.stores.get(machine)
-        data = None if host is None else _file(host, file)
+        data = self.lcc.content(machine, file)
         if data is None:
             self._broken(promise, f"{curl}: its file {file} on machine {machine} is not there")
         elif len(data) != length or md5(data, usedforsecurity=False).hexdigest() != digest:
@@ -239,8 +236,3 @@ class LccPromises:
         for (numbers,) in self.rows("SELECT numbers FROM simulated_again"):
             self._broken("P5", f"a notifier's set was applied again: {bytes(numbers).decode()}")
         self.check_books()
-
-
-def _file(machine: Machine, file: int) -> bytes | None:
-    """A content file; None: there is none."""
-    return machine.disk.paths_at(f"/content/{content_path(file)}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from hashlib import md5
 
 from lcc.model.moves import Move, MoveState
 
@@ -27,12 +29,21 @@ class MovePromises:
     """Watches a front end and its sub-LCCs.
 
     :param broken: told what was, with the promise that it breaks.
+    :param power_cut: whether a machine has lost its power.
     """
 
-    def __init__(self, front: FrontEnd, sites: Sequence[Site], broken: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        front: FrontEnd,
+        sites: Sequence[Site],
+        broken: Callable[[str, str], None],
+        power_cut: Callable[[str], bool],
+    ) -> None:
         self._front = front
         self._sites = {site.pid: site for site in sites}
         self._broken = broken
+        self._power_cut = power_cut
+        self._lost: set[tuple[int, int]] = set()
         self._moves: dict[int, Move] = {}
         self._open: dict[Lcc, set[int]] = {lcc: set() for lcc in front.lccs.values()}
         self._seen: Counter[str] = Counter()
@@ -68,6 +79,7 @@ class MovePromises:
 
     def committed(self, lcc: Lcc) -> None:
         """A transaction has written tables of a sub-LCC."""
+        self._check_damaged(lcc)
         here = {pid for (pid,) in lcc.rows(_HERE)} & self._sites.keys()
         if here == self._open[lcc]:
             return
@@ -75,6 +87,20 @@ class MovePromises:
         for other, there in self._open.items():
             for pid in here & there if other is not lcc else ():
                 self._broken("P18", f"provider {pid} is in sub-LCCs {lcc.name} and {other.name}")
+
+    def _check_damaged(self, lcc: Lcc) -> None:
+        """What the source is said to have lost is not there."""
+        for pid, text in lcc.rows("SELECT pid, rowtext FROM staged WHERE kind = 'damaged'"):
+            row = json.loads(text)
+            machine, file = row["machine"], row["file"]
+            if (machine, file) in self._lost or any(self._power_cut(host.address) for host in lcc.stores.values()):
+                continue  # else the copy may be lost
+            self._lost.add((machine, file))
+            sql = f"SELECT curl, md5 FROM lccurl WHERE fetched_machineid = {machine} AND fetched_fileid = {file}"
+            data = next(other.content(machine, file) for other in self._open if machine in other.stores)
+            for curl, digest in lcc.rows(sql):
+                if data is not None and md5(data, usedforsecurity=False).hexdigest() == digest:
+                    self._broken("P18", f"{curl} of {pid} is fetched again, and its content is at {machine}/{file}")
 
     def fetch_begins(self, lcc: Lcc, site: Site, url: str) -> None:
         """A robot of a sub-LCC begins to fetch a page."""
@@ -107,3 +133,14 @@ class MovePromises:
                 for table in ("pidb", "lccurl", "qdb", "urlerrs", "proots", "heldsweeps") if lcc is not home else ():
                     if count := lcc.rows(f"SELECT COUNT(*) FROM {table} WHERE pid = {pid}")[0][0]:
                         self._broken("P18", f"{count} rows of {pid} are left in {table} of sub-LCC {lcc.name}")
+        if self._front.is_quiet:
+            self._check_served()
+
+    def _check_served(self) -> None:
+        """Nothing has gone wrong: a page is fetched when it was told, and at no other time."""
+        for site in self._sites.values():
+            for path, times in site.served.items():
+                if times > site.told_anew[path]:
+                    self._broken(
+                        "P18", f"{site.url(path)} was fetched {times} times, told {site.told_anew[path]} times"
+                    )

@@ -16,6 +16,7 @@ from lcc.interfaces import IContentSink, IFetcher
 from lcc.model import Fetched, FetchOrder
 from lcc.services import bot, botm, cu, qm, uns
 from lcc.services.environment import Environment
+from lcc.storage.disk.content_paths import content_path
 from lcc.testing.simulated.packages import DiskContentPorts, ReactorThreads
 from lcc.testing.simulated.process import Machine, Process
 
@@ -236,6 +237,11 @@ class Lcc:
         """The machines that have content, by their numbers."""
         machines = self.world.machines
         return {number: machines[address] for number, address in enumerate(self.hosts.botms, self._first_machine)}
+
+    def content(self, machine: int, file: int) -> bytes | None:
+        """A content file; None: there is none."""
+        host = self.stores.get(machine)
+        return None if host is None else host.disk.paths_at(f"/content/{content_path(file)}")
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """From its tables as they are now."""

@@ -69,7 +69,7 @@ class Promises:
 
         self._moves: MovePromises | None = None
         if system.front is not None:
-            self._moves = MovePromises(system.front, system.sites, self.broken)
+            self._moves = MovePromises(system.front, system.sites, self.broken, self._has_lost_power)
 
     @property
     def commits(self) -> int:
@@ -100,6 +100,9 @@ class Promises:
         """Of this machine."""
         for promises in self._of.values():
             promises.power_cut.add(address)
+
+    def _has_lost_power(self, address: str) -> bool:
+        return any(address in promises.power_cut for promises in self._of.values())
 
     def put_back(self, lcc: Lcc) -> None:
         """Its database was put back from a backup."""

@@ -184,6 +184,7 @@ class Publisher(Service):
         )
         if mistake:
             site.mending = telling.began  # whether or not it hears that this was accepted
+            site.told_as.clear()
         deletions = not site.mending and self._mistakes.random() < (0.5 if site.held else 0.1)
         welcomes: list[InitAccepted] = []
         endpoint = WatchedEndpoint(uns_endpoint(reactor, self._endpoint))

@@ -106,6 +106,8 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
     if system.crawl is not None:
         system.crawl.is_quiet &= not planned
         system.crawl.begin()
+    if system.front is not None:
+        system.front.is_quiet = not planned
     if system.operator is not None:
         system.operator.begin()
     schedule(system, promises, planned)

@@ -6,6 +6,7 @@ shown.  What must be true in the end is simple: the cache has what the site has.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from hashlib import md5
 from typing import Any, NamedTuple
@@ -109,6 +110,8 @@ class Telling:
     spoken: dict[str, Any] = attrs.field(factory=dict)
 
 
+_RECORDED_SECONDS = 5.0
+"""So long after an answer what it has brought is in the cache, if nothing goes wrong."""
 _FROZEN_SECONDS = 20.0
 """Of a lease of 40 (:mod:`.system`): it counts from when the order went out, which may be long before its fetch."""
 
@@ -145,6 +148,12 @@ class Site:
         self.overlaps: list[str] = []
         self.requests = 0
         self.asked: Callable[[str], object] = lambda target: None
+        self.served: Counter[str] = Counter()
+        """Path -> how often its web server has answered with what is there."""
+        self.told_anew: Counter[str] = Counter()
+        """Path -> how often it was told in such a way that it may be fetched."""
+        self.told_as: dict[str, tuple[str | None, ...]] = {}
+        self._served_time: dict[str, float] = {}
         self.wants_full = True
         self.held = False
         """Deletions of it are held, as it was told last."""
@@ -271,6 +280,22 @@ class Site:
 
     def element(self, path: str) -> dict[str, str]:
         """How the LCC is told of a path."""
+        told = self._element(path)
+        way = tuple(told.get(name) for name in ("op", "f", "md5", "len", "mtime"))
+        # What is told while it is being fetched is fetched once more.
+        was_fetched = self._served_time.get(path, self.timeline.now) < self.timeline.now - _RECORDED_SECONDS
+        if "md5" not in told or way != self.told_as.get(path) or not was_fetched:
+            self.told_anew[path] += 1
+            self._served_time.pop(path, None)
+        self.told_as[path] = way
+        return told
+
+    def was_served(self, path: str) -> None:
+        """Its web server has answered with what is there."""
+        self.served[path] += 1
+        self._served_time[path] = self.timeline.now
+
+    def _element(self, path: str) -> dict[str, str]:
         page = self.pages.get(path)
         name, mimetype = identity(path)
         other = path[:-5] + (".text" if path.endswith(".html") else ".html")
@@ -375,6 +400,8 @@ class OriginProtocol(Protocol):
             return
         site.active.pop(self, None)
         self._busy = False
+        if status == 200:
+            site.was_served(path)
         transport.write(head + body)
         if site.chance.random() < 0.1:
             transport.loseConnection()

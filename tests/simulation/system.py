@@ -148,7 +148,7 @@ class System(World):
             site.bandwidth_bytes = chance.choice((20_000, 200_000))
         intervals = self.timeline.random(f"interval {number}")
         if intervals.random() < 0.3:
-            site.interval_seconds = intervals.choice((0.2, 1.0, 2.5))
+            site.interval_seconds = intervals.choice((0.2, 1.0, 2.5) if self.front is None else (1.0, 8.0))
         provider = Provider(
             0,
             (site.root,),
