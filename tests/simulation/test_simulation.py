@@ -24,7 +24,9 @@ def errors_are_expected(logged_errors: LoggedErrors) -> Iterator[None]:
     logged_errors.events.clear()
 
 
-@pytest.mark.parametrize("seed", [*map(str, range(8)), "0p", "2t", "4t", "12t", "23t", "30t", "13s", "60029s"])
+@pytest.mark.parametrize(
+    "seed", [*map(str, range(8)), "0p", "2t", "4t", "12t", "23t", "30t", "13s", "60029s", "1m", "2m", "40m"]
+)
 def test_promises_are_kept(seed: str) -> None:
     result = run_seed(seed)
     assert not result.violations, "\n".join([f"seed {seed}", *map(str, result.faults), *result.violations])
@@ -37,8 +39,9 @@ def test_files_that_were_removed_since_the_backup_are_fetched_again() -> None:
     assert not result.violations
 
 
-def test_a_seed_decides_everything() -> None:
-    first, again, other = run_seed("3"), run_seed("3"), run_seed("4")
+@pytest.mark.parametrize("kind", ["", "m"])
+def test_a_seed_decides_everything(kind: str) -> None:
+    first, again, other = run_seed(f"3{kind}"), run_seed(f"3{kind}"), run_seed(f"4{kind}")
     assert (first.digest, first.events, first.counts) == (again.digest, again.events, again.counts)
     assert first.digest != other.digest
 

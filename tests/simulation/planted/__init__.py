@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from .moves import MOVED
 from .notifiers import NOTIFIERS
 from .robots import ROBOTS
 from .sets import SETS
 from .spiders import SPIDERS
 from .tasks import TASKS
 
-BUGS = [*SETS, *ROBOTS, *NOTIFIERS, *TASKS, *SPIDERS]
+BUGS = [*SETS, *ROBOTS, *NOTIFIERS, *TASKS, *SPIDERS, *MOVED]

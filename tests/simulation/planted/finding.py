@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..run import CRAWLS, TASKS, seed_number
+from ..run import CRAWLS, MOVES, TASKS, seed_number
 from .bug import Bug
 
 ROOT = Path(__file__).parents[3]
@@ -42,8 +42,8 @@ def find(bug: Bug, first: int, seeds: int, jobs: int) -> tuple[str, str]:
     return found[1], found[2]
 
 
-_OPTIONS = {"": [], TASKS: ["--tasks"], CRAWLS: ["--spiders"]}
-_FOUND = re.compile(r"^seed (\d+[ts]?): (.*)$", re.MULTILINE)
+_OPTIONS = {"": [], TASKS: ["--tasks"], CRAWLS: ["--spiders"], MOVES: ["--moves"]}
+_FOUND = re.compile(r"^seed (\d+[tsm]?): (.*)$", re.MULTILINE)
 
 
 def run(folder: Path, bug: Bug, first: int, seeds: int, jobs: int) -> subprocess.CompletedProcess[str]:
