@@ -171,7 +171,7 @@ def progress_line(status: CrawlStatus) -> str:
     left = counts.get("waiting", 0) + counts.get("told", 0)
     failed = sum(counts.get(name, 0) for name in ("failed", "gone", "refused"))
     return (
-        f"{known - left:,} of {number(known, 'URL')}: {counts.get('cached', 0):,} cached, {failed:,} not to be had,"
+        f"{known - left:,} of {number(known, 'URL')}: {counts.get('cached', 0):,} cached, {failed:,} failed,"
         f" {counts.get('told', 0):,} being fetched; {number(counts.get('hosts', 0), 'host')}{_parked(counts)}"
     )
 
@@ -199,12 +199,12 @@ def _due(url: KnownUrl) -> int | None:
 _ADDRESS_FORBIDDEN = code("address-forbidden")
 _REDIRECT_OUTSIDE = code("redirect-outside")
 _STATES: Mapping[UrlState, str] = {
-    UrlState.WAITING: "it waits: it is not told yet",
-    UrlState.TOLD: "it was told, and its answer is awaited",
-    UrlState.CACHED: "the cache has it, and its links were read",
-    UrlState.FAILED: "it was given up",
-    UrlState.GONE: "its site says that it is gone",
-    UrlState.REFUSED: "it is not fetched",
+    UrlState.WAITING: "waiting: not told to the LCC yet",
+    UrlState.TOLD: "told to the LCC, not answered yet",
+    UrlState.CACHED: "cached, and its links were read",
+    UrlState.FAILED: "failed, given up",
+    UrlState.GONE: "gone, as its site says",
+    UrlState.REFUSED: "refused: it is not fetched",
 }
 
 
@@ -223,20 +223,20 @@ def why_known(
     """
     lines = [_STATES[url.state]]
     if url.state is UrlState.TOLD:
-        lines.append(f"told {duration(now - url.rank)} ago; lcc-admin why shows what the LCC does about it")
+        lines.append(f"told {duration(now - url.rank)} ago; lcc-admin why shows its state in the LCC")
     if url.code:
         lines.append(f"last error: {url.code} {entry_for(url.code).text}")
     if url.code == _REDIRECT_OUTSIDE:
-        lines.append("where it redirects to is fetched from that host, if the filters let it pass")
+        lines.append("the target of the redirect is fetched from its own host, if the filters pass it")
     if url.checked_time:
-        lines.append(f"last known to be so: {utc(url.checked_time)}")
+        lines.append(f"last checked: {utc(url.checked_time)}")
     due = _due(url)
     if due is not None:
-        lines.append(f"looked at again: {utc(due)}")
+        lines.append(f"next visit: {utc(due)}")
     if url.state is UrlState.WAITING:
         lines += _holds(status, host, unread, now)
-    lines.append(f"{number(url.depth, 'link')} from a start; {number(url.inlinks, 'page')} known to link to it")
-    lines += [f"{'found by way of' if step == 0 else 'then'}: {page.furl}" for step, page in enumerate(way)]
+    lines.append(f"{number(url.depth, 'link')} from a start; linked from {number(url.inlinks, 'known page')}")
+    lines += [f"{'found via' if step == 0 else 'then'}: {page.furl}" for step, page in enumerate(way)]
     return lines
 
 
@@ -250,9 +250,10 @@ def _holds(status: CrawlStatus, host: HostRow | None, unread: UnreadRobots | Non
     if host is not None and host.parked_time > now:
         lines.append(f"{host.host} is parked {parked_words(host)}")
     if unread is not None:
-        lines.append(f"nothing of its host is told before its robots.txt is known: {unread_words(unread)}")
+        lines.append(f"its host waits for its robots.txt: {unread_words(unread)}")
         if unread.code == _ADDRESS_FORBIDDEN and not status.crawl.settings.allow_private:
-            lines.append(f"Next: if it may be: lcc-admin spider set {shell_word(status.crawl.name)} --allow-private")
+            change = f"lcc-admin spider set {shell_word(status.crawl.name)} --allow-private"
+            lines.append(f"Next: if its hosts may be private: {change}")
     if not lines and host is not None:
         order = status.crawl.settings.order.value
         lines.append(f"{number(host.waiting, 'URL')} of {host.host} waiting, in order of {order}")
@@ -270,8 +271,8 @@ def unread_words(unread: UnreadRobots) -> str:
     """Why a robots.txt is not known, and when it is asked for again."""
     robots = f"{unread.origin}robots.txt"
     if not unread.checked_time:
-        return f"{robots} is asked for"
+        return f"{robots} is being fetched"
     if not unread.code:
         return f"{robots} could not be read"
-    again = f"; asked for again at {utc(unread.due_time)}" if unread.due_time else "; being asked for again"
+    again = f"; next try at {utc(unread.due_time)}" if unread.due_time else "; being tried again"
     return f"{robots} could not be read: {unread.code} {entry_for(unread.code).text}{again}"

@@ -85,7 +85,7 @@ def test_the_life_of_a_crawl(lcc: Lcc, monkeypatch: Any) -> None:
         assert status["crawls"][0]["hosts"][0]["host"] == "www.example.org"
         assert "host:       www.example.org: 4 known, 1 cached, 3 waiting" in lcc.admin("spider", "status").stdout
         assert status["stores"] == []
-        broken = {"warc": StoreWork(None, "No space left on device", [b"k" * 20])}
+        broken = {"warc": StoreWork(None, "No space left on device", {b"k" * 20: 1})}
         result_of(running.store.commit(FrontierBatch(stores=broken), NOW))
         shown = lcc.admin("spider", "status").stdout
         assert "store:      warc of one lacks 1 page: No space left on device" in shown
@@ -131,7 +131,7 @@ def test_a_crawl_is_run_until_it_is_done(lcc: Lcc, monkeypatch: Any) -> None:
 
         monkeypatch.setattr("lcc.admin.spider.crawls.time.sleep", wait)
         done = lcc.admin("spider", "run", "docs", "--until-done")
-        assert done.stdout == ("docs is done: 2 of 2 URLs: 2 cached, 0 not to be had, 0 being fetched; 1 host\n")
+        assert done.stdout == ("docs is done: 2 of 2 URLs: 2 cached, 0 failed, 0 being fetched; 1 host\n")
         assert [line[:18] for line in done.stderr.splitlines()] == ["docs: 0 of 1 URL: ", "docs: 1 of 2 URLs:"]
 
 
@@ -140,9 +140,9 @@ def test_why(lcc: Lcc, monkeypatch: Any) -> None:
         lcc.admin(*ADD)
         running.read(SITE, SITE + "a/b")
         why = lcc.admin("spider", "why", SITE + "a/b").stdout
-        assert "it waits: it is not told yet" in why and f"found by way of: {SITE}\n" in why
-        assert "1 link from a start; 1 page known to link to it" in why
-        assert "the cache has it" in lcc.admin("spider", "why", "HTTP://www.example.org:80/#top").stdout
+        assert "waiting: not told to the LCC yet" in why and f"found via: {SITE}\n" in why
+        assert "1 link from a start; linked from 1 known page" in why
+        assert "cached, and its links were read" in lcc.admin("spider", "why", "HTTP://www.example.org:80/#top").stdout
         assert "dropped:    scope: the expression does not match" in lcc.admin("spider", "why", "http://b/").stdout
         [record] = lcc.rows("spider", "why", SITE + "x/x/x/")
         assert {each["filter"]: each["reason"] for each in record["filters"]}["traps"] == "the path repeats 'x'"
@@ -200,12 +200,12 @@ def test_hosts_whose_robots_txt_is_not_known(lcc: Lcc, monkeypatch: Any) -> None
         result_of(tasks.store.claim())
         result_of(tasks.store.poll_robots([SITE], NOW))
         robots = f"{SITE}robots.txt"
-        asked = f"nothing of its host is told before its robots.txt is known: {robots} is asked for\n"
+        asked = f"its host waits for its robots.txt: {robots} is being fetched\n"
         assert asked in lcc.admin("spider", "why", SITE).stdout
         robots_known_as(tasks, "", "none", 1305)
         unread = f"{robots} could not be read: 1305 fetching from the host's address is forbidden; "
-        assert f"robots.txt is known: {unread}" in lcc.admin("spider", "why", SITE).stdout
-        assert f"nothing is told of it: {unread}" in lcc.admin("spider", "status").stdout
+        assert f"its host waits for its robots.txt: {unread}" in lcc.admin("spider", "why", SITE).stdout
+        assert f"waiting for its robots.txt: {unread}" in lcc.admin("spider", "status").stdout
         robots_known_as(tasks, "", "all", 404)
         assert "robots.txt" not in lcc.admin("spider", "why", SITE).stdout + lcc.admin("spider", "status").stdout
     tasks.database.blocking.close()
@@ -265,7 +265,7 @@ def test_hosts_that_may_be_private_later_are_asked_for_at_once(lcc: Lcc, monkeyp
 
     with spider(lcc, monkeypatch):
         lcc.admin(*ADD)
-        then = "Next: if it may be: lcc-admin spider set docs --allow-private\n"
+        then = "Next: if its hosts may be private: lcc-admin spider set docs --allow-private\n"
         assert then in why() and ordered() == []
         lcc.admin("spider", "set", "docs", "--allow-private")
         assert then not in why()
@@ -273,7 +273,7 @@ def test_hosts_that_may_be_private_later_are_asked_for_at_once(lcc: Lcc, monkeyp
         assert watched.allow_private and watched.roots == (SITE,)
         assert ordered() == [("robots-again", f'{{"origins":["{SITE}"],"after_seconds":3}}')]
         tasks.carry_out()
-        assert "robots.txt is asked for\n" in why()
+        assert "robots.txt is being fetched\n" in why()
         lcc.admin("spider", "set", "docs", "--urls", "9")
         assert len(ordered()) == 1, "nothing is refused any longer"
         robots_known_as(tasks, "", "none", code("address-forbidden"))

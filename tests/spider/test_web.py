@@ -119,11 +119,11 @@ async def test_why(served: tuple[Browser, Spider]) -> None:
     assert (known["state"], known["way"], known["words"][0]) == (
         "waiting",
         [SITE],
-        "state it waits: it is not told yet",
+        "state waiting: not told to the LCC yet",
     )
     spider.told(SITE)
     spider.answer(Verdict.REFUSED, SITE + "a", code=1407)
-    assert any("where it redirects to" in words for words in (await why(SITE + "a"))["words"])
+    assert any("the target of the redirect" in words for words in (await why(SITE + "a"))["words"])
     assert (await why(SITE + "secret"))["words"] == ["dropped robots: disallowed by robots.txt"]
     assert (await why("http://elsewhere.example/"))["words"] == ["dropped scope: the expression does not match"]
     assert (await why("example.org"))["error"].startswith("'example.org' does not begin with http://")

@@ -331,7 +331,7 @@ def status_command(admin: Admin, name: str | None, as_json: bool) -> None:
                 ("host", f"{host.host}: {host.known:,} known, {host.cached:,} cached, {host.waiting:,} waiting")
             )
             if host.waiting and host.root in unread:
-                facts.append(("", f"nothing is told of it: {unread_words(unread[host.root])}"))
+                facts.append(("", f"waiting for its robots.txt: {unread_words(unread[host.root])}"))
         for host in parked:
             facts.append(("parked", f"{host.host} {parked_words(host)}"))
     say_facts(facts or [("spider", "none has run yet")])
