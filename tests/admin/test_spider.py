@@ -142,7 +142,9 @@ def test_why(lcc: Lcc, monkeypatch: Any) -> None:
         why = lcc.admin("spider", "why", SITE + "a/b").stdout
         assert "waiting: not told to the LCC yet" in why and f"found via: {SITE}\n" in why
         assert "1 link from a start; linked from 1 known page" in why
-        assert "cached, and its links were read" in lcc.admin("spider", "why", "HTTP://www.example.org:80/#top").stdout
+        assert (
+            "cached, and its links were read" in lcc.admin("spider", "why", "HTTP://www.example.org:80/#top").stdout
+        )
         assert "dropped:    scope: the expression does not match" in lcc.admin("spider", "why", "http://b/").stdout
         [record] = lcc.rows("spider", "why", SITE + "x/x/x/")
         assert {each["filter"]: each["reason"] for each in record["filters"]}["traps"] == "the path repeats 'x'"
