@@ -19,6 +19,9 @@
 #   make wheel    dist/lcc-*.whl
 #   make deb      dist/lcc_*.deb, a Debian package
 #   make test-deb    builds two versions of it; installs, starts, upgrades, removes and purges them in a root of their own
+#   make sbom     build/sbom.json: what an installation consists of, with all extras (CycloneDX)
+#   make audit    asks PyPI for the advisories of all that; needs the internet
+#   make mutants  plants changes in the code, one at a time, and looks whether a test notices; adds to build/mutants.jsonl
 #   make bench    LCC and peers in turn, one table in build/bench.md; can be stopped, and goes on where it was
 #   make bench-quick    the same in five minutes, with small sizes
 #   make soak MINUTES=20    half the measured rate for so long, then ten times that; build/soak.svg, and a verdict
@@ -40,7 +43,7 @@ PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
 .PHONY: help run-venv venv system test test-long galera proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test kill-jobs kill-spider kill-moves check doc man demo
-.PHONY: bench bench-quick bench-list bench-curves bench-growth bench-doc soak wheel deb test-deb clean
+.PHONY: bench bench-quick bench-list bench-curves bench-growth bench-doc soak wheel deb test-deb sbom audit mutants clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -173,6 +176,10 @@ sim-proof: venv
 hostile-sockets: venv system
 	@$(PY) -m tests.hostile.siege $(ARGS)
 
+# Adds to build/mutants.jsonl: it can be stopped, and goes on.  ARGS="lcc/domain --survivors" tries and lists only some.
+mutants: venv
+	@nice $(PY) -m tests.mutants $(ARGS)
+
 check: venv
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -239,6 +246,29 @@ deb: $(STAMPS)/build
 test-deb: venv $(STAMPS)/build
 	@scripts/system-packages deb
 	@LCC_LONG=1 $(PY) -m pytest -n 0 $(ARGS) tests/packaging/test_debian.py
+
+# Tools in an environment of their own; what users install in another one, which has not even pip.
+$(STAMPS)/sbom: $(STAMPS)/python
+	@$(PY) -m venv $(VENV)/sbom
+	@$(VENV)/sbom/bin/python -m pip --disable-pip-version-check --quiet install cyclonedx-bom pip-audit
+	@touch $@
+
+$(STAMPS)/installed: $(STAMPS)/build setup.cfg pyproject.toml
+	@$(MAKE) --no-print-directory wheel
+	@echo "Installing the wheel with all extras into $(VENV)/installed …"
+	@$(PY) -m venv --without-pip --clear $(VENV)/installed
+	@$(PIP) --python $(VENV)/installed/bin/python install "$$(ls -t dist/lcc-*.whl | head -1)[codings,lucene,search,text,warc]"
+	@rm $(VENV)/installed/lib/python*/site-packages/lcc-*.dist-info/direct_url.json # where the wheel was is nobody's business
+	@touch $@
+
+sbom: $(STAMPS)/sbom $(STAMPS)/installed
+	@mkdir -p build
+	@$(VENV)/sbom/bin/cyclonedx-py environment --output-reproducible -o build/sbom.json $(VENV)/installed
+	@echo build/sbom.json
+
+# Fails if PyPI has no data of a package, too: a silence is no "nothing known".
+audit: $(STAMPS)/sbom $(STAMPS)/installed
+	@$(VENV)/sbom/bin/pip-audit --strict --path $(VENV)/installed/lib/python*/site-packages
 
 clean:
 	rm -rf $(VENV) build dist lcc.egg-info .mypy_cache .ruff_cache .hypothesis .pytest_cache

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from math import isfinite
 from random import Random
 
+from lcc.domain import robots_rules
 from lcc.domain.hours import parse_hours
 from lcc.domain.links import Base
 from lcc.domain.robots_rules import RULES, crawl_delay_seconds, is_allowed, sitemaps_named, visit_hours, visit_time
@@ -249,6 +250,11 @@ class RobotsTxt(DocumentTarget):
         hours = visit_hours(text)
         check(parse_hours(hours) > 0, f"hours {hours!r}")
         check(visit_time(text) == "" or len(visit_time(text)) == 9, f"a time {visit_time(text)!r}")
+
+    def rest(self) -> None:
+        # Some are kept parsed, which is no leak; tests/domain/test_robots_rules.py has the bound.
+        robots_rules._parsed_short.cache_clear()
+        robots_rules._parsed_long.cache_clear()
 
     def honest(self) -> None:
         rules = ROBOTS.decode()

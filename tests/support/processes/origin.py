@@ -1,6 +1,6 @@
 """A web server as a content provider has one, that writes down what a polite robot must never do to it.
 
-Run as a program: ``origin.py ROOT LOG DELAY_MS``.  It serves the files below ROOT on a loopback port of the kernel's
+Run as a program: ``origin.py ROOT LOG DELAY_MS ADDRESS``.  It serves the files below ROOT on a port of the kernel's
 choice, prints that port, and answers each request DELAY_MS after it came.  The first segment of a path names the
 provider.  LOG gets a line of JSON for each request: path, provider, the client's port (which names the connection),
 and how many requests of the same provider were being answered when it came, itself included.  A request whose client
@@ -104,7 +104,8 @@ def _is_closed(request: Request) -> bool:
 def main() -> None:
     """Serve until killed."""
     root, log, delay_ms = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
-    port = reactor.listenTCP(0, Site(Origin(root, log, delay_ms / 1000)), interface="127.0.0.1")  # type: ignore[attr-defined]
+    site = Site(Origin(root, log, delay_ms / 1000))
+    port = reactor.listenTCP(0, site, interface=sys.argv[4])  # type: ignore[attr-defined]
     print(port.getHost().port, flush=True)
     reactor.run()  # type: ignore[attr-defined]
 

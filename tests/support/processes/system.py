@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,20 +25,27 @@ ROLES = ("uns", "qm", "botm", "bot")
 
 
 class OriginServer:
-    """The content provider's web server (:mod:`origin`) as a process of its own."""
+    """The content provider's web server (:mod:`origin`) as a process of its own.
 
-    def __init__(self, root: Path, log: Path, delay_ms: float) -> None:
-        self.root, self.log = root, log
+    :param where: stands before its command; the ``address`` is that of this place.
+    """
+
+    def __init__(
+        self, root: Path, log: Path, delay_ms: float, where: Sequence[str] = (), address: str = "127.0.0.1"
+    ) -> None:
+        self.root, self.log, self.address = root, log, address
         script = Path(__file__).with_name("origin.py")
         self.process = subprocess.Popen(
-            [sys.executable, str(script), str(root), str(log), str(delay_ms)], stdout=subprocess.PIPE, text=True
+            [*where, sys.executable, str(script), str(root), str(log), str(delay_ms), address],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline())
 
     def url(self, provider: str) -> str:
         """The root URL of a provider."""
-        return f"http://127.0.0.1:{self.port}/{provider}/"
+        return f"http://{self.address}:{self.port}/{provider}/"
 
     def requests(self) -> list[dict[str, Any]]:
         """What was asked for, in order."""
