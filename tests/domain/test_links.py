@@ -24,6 +24,8 @@ RESOLVED = {
     "x?a:b/../c": "http://example.org/a/b/x?a:b/../c",
     "/.hidden": "http://example.org/.hidden",
     "/a//b": "http://example.org/a//b",
+    "/a/./b": "http://example.org/a/b",
+    "x/../z": "http://example.org/a/b/z",
     "y.html#part": "http://example.org/a/b/y.html",
     "//other.example/x": "http://other.example/x",
     "HTTP://EXAMPLE.org:80": "http://example.org/",

@@ -127,3 +127,11 @@ def test_the_places_that_are_known_are_the_latest(monkeypatch: pytest.MonkeyPatc
     # Somebody else locks the account out; "b" is the one that was forgotten.
     login.tried(7, 0.0, "elsewhere")
     assert [login.is_throttled(7, party, 0.0) for party in "abc"] == [False, True, False]
+
+
+def test_a_window_that_is_over_is_forgotten_before_those_that_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throttle, "KEYS_MAX", 2)
+    windows = Windows(60.0)
+    for name, at in (("a", 0.0), ("b", 30.0), ("a", 60.0), ("c", 61.0)):
+        windows.add(("key", name), at)
+    assert [windows.count(("key", name), 61.0) for name in "abc"] == [1, 0, 1]
