@@ -28,8 +28,9 @@ def test_moves_survive_a_few_kills() -> None:
     plan = Plan(
         SEED,
         "sqlite",
-        kills=2,
-        quiet=1,
+        ("copying, destination all", "active, source all"),
+        kills=0,
+        quiet=0,
         subs=2,
         providers=3,
         followers=1,
@@ -40,7 +41,7 @@ def test_moves_survive_a_few_kills() -> None:
     )
     report = run(plan, print)
     print(report)
-    assert report["moves"].get("done") and report["accepted"] and report["cached"], "it has done nothing"
+    assert report["cells"] and report["moves"].get("done") and report["accepted"] and report["cached"], "it has done nothing"
 
 
 @pytest.mark.long
