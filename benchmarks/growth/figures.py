@@ -65,6 +65,8 @@ class Costs:
     :ivar session_uns_us: of the UNS for a session: connect, log in, one small set, leave; ``session_qm_us``: of the
         QM, ``session_database_us``: of the database, for the same.
     :ivar session_tls_us: of the UNS, on top, because the session comes over TLS.
+    :ivar front_session_us: of the front end's proxy for the same session, without TLS; ``front_element_us``: for an
+        element of a set.
     :ivar set_uns_us, set_qm_us, set_database_us: for a small set over a connection that is open already.
     :ivar session_syncs: of the database's disk for a session with a set, when none is shared; ``set_syncs``: for a
         set over an open connection.
@@ -89,6 +91,8 @@ class Costs:
     session_qm_us: float = 220.0
     session_database_us: float = 260.0
     session_tls_us: float = 800.0
+    front_session_us: float = 370.0
+    front_element_us: float = 0.3
     set_uns_us: float = 250.0
     set_qm_us: float = 150.0
     set_database_us: float = 100.0

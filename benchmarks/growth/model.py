@@ -58,6 +58,7 @@ class Rates:
 class Cores:
     """Of each role, over the whole site, in the busiest hour; busy to the part that is planned for."""
 
+    front: float
     uns: float
     qm: float
     database: float
@@ -71,7 +72,10 @@ class Cores:
         """Events a second x µs of CPU / 1,000,000 are cores."""
         session_uns_us = c.session_uns_us + c.session_tls_us
         reads = r.by_url + r.packed
+        # TLS with the provider, and with the UNS.
+        front_session_us = c.front_session_us + 2 * c.session_tls_us
         micros = cls(
+            front=r.sessions * front_session_us + r.elements * c.front_element_us,
             uns=r.sessions * session_uns_us + r.kept * c.set_uns_us + r.elements * c.uns_us,
             qm=r.sessions * c.session_qm_us
             + r.kept * c.set_qm_us
@@ -96,13 +100,14 @@ class Site:
 
     :ivar sub_lccs: each has a QM and a database, on one machine.
     :ivar content_machines: each with a BOT-M, robots and content.
-    :ivar robots, uns, cu, central: processes.
-    :ivar front_machines: with UNSes and ``lcc-cu``.
+    :ivar robots, front, uns, cu, central: processes; ``front``: ``lcc-fe-uns``, ``cu``: ``lcc-fe-cu``.
+    :ivar front_machines: with these, but not robots and central BOT-Ms.
     """
 
     sub_lccs: int
     content_machines: int
     robots: int
+    front: int
     uns: int
     cu: int
     central: int
@@ -125,16 +130,17 @@ class Site:
         robots = machines * max(
             _up(cores.bot / machines), _up(r.pages * a.fetch_seconds / machines / a.robot_fetches)
         )
-        uns, cu = subs * _up(cores.uns / subs), subs * _up(cores.cu / subs)
+        uns = subs * _up(cores.uns / subs)
         return cls(
             sub_lccs=subs,
             content_machines=machines,
             robots=robots,
+            front=_up(cores.front),
             uns=uns,
-            cu=cu,
+            cu=_up(cores.cu),
             central=subs * _up(cores.central / subs) if each > 1 else 0,
             # Those with little to do share cores.
-            front_machines=_up((cores.uns + cores.cu) / a.cores),
+            front_machines=_up((cores.front + cores.uns + cores.cu) / a.cores),
         )
 
     @property
@@ -211,6 +217,12 @@ def _events(r: Rates, a: Assumptions) -> list[Line]:
 def _cores(cores: Cores) -> list[Line]:
     return [
         (
+            "lcc-fe-uns",
+            cores.front,
+            "cores",
+            "sessions x (front_session_us + 2 x session_tls_us) + (pages + unchanged) x front_element_us",
+        ),
+        (
             "UNSes",
             cores.uns,
             "cores",
@@ -225,7 +237,7 @@ def _cores(cores: Cores) -> list[Line]:
         ("databases", cores.database, "cores", "likewise + contents read x database_row_us"),
         ("BOT-Ms", cores.botm, "cores", "pages x botm_us + by URL x botm_by_url_us + packed x botm_packed_us"),
         ("robots", cores.bot, "cores", "pages x (bot_us + decode_us) + connections x tls_us"),
-        ("lcc-cu", cores.cu, "cores", "by URL x (cu_by_url_us + cu_row_us) + packed x cu_packed_us"),
+        ("lcc-fe-cu", cores.cu, "cores", "by URL x (cu_by_url_us + cu_row_us) + packed x cu_packed_us"),
     ]
 
 
@@ -250,7 +262,12 @@ def _machines(site: Site) -> list[Line]:
             "",
             "for each sub-LCC: max(content TB / (disk_bytes x fill), BOT-M cores, (BOT-M + robot cores) / cores)",
         ),
-        ("machines for UNSes and lcc-cu", site.front_machines, "", "(UNS + lcc-cu cores) / cores"),
+        (
+            "machines for the front end and UNSes",
+            site.front_machines,
+            "",
+            "(lcc-fe-uns + UNS + lcc-fe-cu cores) / cores",
+        ),
         ("machines", site.machines, "", "sum of these"),
         (
             "robots",
@@ -258,8 +275,9 @@ def _machines(site: Site) -> list[Line]:
             "processes",
             "for each machine with content: max(robot cores, fetches at once / robot_fetches)",
         ),
+        ("lcc-fe-uns", site.front, "processes", "lcc-fe-uns cores"),
         ("UNSes", site.uns, "processes", "for each sub-LCC: UNS cores"),
-        ("lcc-cu", site.cu, "processes", "for each sub-LCC: lcc-cu cores"),
+        ("lcc-fe-cu", site.cu, "processes", "lcc-fe-cu cores"),
         ("central BOT-Ms", site.central, "processes", "for each sub-LCC with several machines: pages x central_us"),
     ]
 

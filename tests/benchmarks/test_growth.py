@@ -45,6 +45,8 @@ EASY_COSTS = Costs(
     session_qm_us=1200,
     session_database_us=1300,
     session_tls_us=800,
+    front_session_us=400,
+    front_element_us=5,
     set_uns_us=400,
     set_qm_us=500,
     set_database_us=300,
@@ -131,6 +133,7 @@ def test_the_rates_are_what_a_pencil_says() -> None:
 
 def test_the_cores_are_what_a_pencil_says() -> None:
     assert Cores.of(Rates.of(EASY), EASY, EASY_COSTS) == Cores(
+        front=pytest.approx((502 * 2.0e-3 + 4000 * 5e-6) / 0.5),
         uns=pytest.approx((502 * 3.2e-3 + 4000 * 15e-6) / 0.5),
         qm=pytest.approx((502 * 1.2e-3 + 2000 * 200e-6 + 2000 * 25e-6) / 0.5),
         database=pytest.approx((502 * 1.3e-3 + 2000 * 250e-6 + 2000 * 20e-6 + 2000 * 4e-6) / 0.5),
@@ -156,7 +159,7 @@ def test_a_set_over_an_open_connection_costs_no_session() -> None:
 def test_the_machines_are_what_a_pencil_says() -> None:
     _, _, found = site(EASY, EASY_COSTS)
     # QM: 2.1 cores.  Each of the three: UNSes 1.1 cores, content 8.6 TB, robots 0.98 cores and 333 fetches.
-    assert found == Site(sub_lccs=3, content_machines=3, robots=6, uns=6, cu=3, central=0, front_machines=1)
+    assert found == Site(sub_lccs=3, content_machines=3, robots=6, front=3, uns=6, cu=2, central=0, front_machines=1)
     assert found.machines == 7
     # 259 TB: 86.4 for each, 42 on a disk; what is behind several machines is a central BOT-M.
     _, _, more = site(attrs.evolve(EASY, page_bytes=300e3), EASY_COSTS)
@@ -226,14 +229,15 @@ def test_what_is_needed_is_enough(a: Assumptions, c: Costs) -> None:
     assert cores.qm / subs <= nearly
     assert (cores.qm + cores.database) / subs <= a.cores * nearly
     assert a.urls * c.row_bytes / subs <= a.database_bytes * a.fill * nearly
+    assert cores.front <= found.front * nearly
     assert cores.uns <= found.uns * nearly and cores.cu <= found.cu * nearly
-    assert cores.uns + cores.cu <= found.front_machines * a.cores * nearly
+    assert cores.front + cores.uns + cores.cu <= found.front_machines * a.cores * nearly
     assert a.urls * a.page_bytes / machines <= a.disk_bytes * a.fill * nearly
     assert cores.botm / machines <= nearly and (cores.botm + cores.bot) / machines <= a.cores * nearly
     assert cores.bot <= found.robots * nearly
     assert rates.pages * a.fetch_seconds <= found.robots * a.robot_fetches * nearly
     # What belongs to one sub-LCC, or one machine, belongs to no other.
-    assert machines % subs == found.uns % subs == found.cu % subs == found.central % subs == 0
+    assert machines % subs == found.uns % subs == found.central % subs == 0
     assert found.robots % machines == 0 and found.robots > 0
     assert (found.central > 0) == (machines > subs)
     assert cores.central <= found.central * nearly or machines == subs

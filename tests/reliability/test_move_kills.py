@@ -41,7 +41,9 @@ def test_moves_survive_a_few_kills() -> None:
     )
     report = run(plan, print)
     print(report)
-    assert report["cells"] and report["moves"].get("done") and report["accepted"] and report["cached"], "it has done nothing"
+    assert report["cells"] and report["moves"].get("done") and report["accepted"] and report["cached"], (
+        "it has done nothing"
+    )
 
 
 @pytest.mark.long

@@ -1,0 +1,326 @@
+"""What a move of a provider to another LCC costs: its rows, its pages, the others' throughput, and how long it stands
+still; beside a dump and a load of the same tables, and ``rsync -a`` of the same files.
+
+``python benchmarks/move.py [--rows 1000000] [--pages 100000] [--others 4000] [--freezes 20] [--runs 1]``
+
+Two LCCs of real processes on SQLite, and a front end's database.  Their CPU is that of all their processes from the
+order of the move to its end.  The rows of the first part are of deleted pages, so no content is copied; in the second
+each has a file of 10 KiB.  The peer is SQLite's own program, ``.dump`` into a new database, and ``rsync``.
+
+Third, other providers' pages are fetched from nginx at the source, while nobody moves and while one does.  The
+destination, which would be another machine, runs at the lowest priority then (nice 19).
+
+Fourth, a provider with few rows and the one with all of the first part move again and again; it stands still while
+the front end holds its logins (``pmdb.state``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import time
+from contextlib import closing
+from hashlib import md5
+from pathlib import Path
+from typing import Any
+
+from cache_fill import cache_row
+from common import argument_parser, free_port, nginx, scratch
+from lcc_site import BIN, EVER_NEW, LccSite
+from queue_fill import fill, note_chores_done
+from rows import Goal, Row, add_options, at_least, at_most, give
+
+from lcc.storage.database.transactions import Txn
+from lcc.storage.disk.content_paths import content_path
+
+ONE, TWO = 1, 2
+MACHINES = {ONE: 1, TWO: 10_001}
+PIDS = 10_000_000
+"""Ids of providers that each LCC has."""
+FIRST_FILE = 1_000_000_000
+"""Robots make files from 1 on."""
+PAGE_BYTES = 10_240
+AT_ONCE = 20_000
+LOOK_SECONDS = 0.002
+MOVE_SECONDS_MAX = 3600.0
+OTHERS = 100
+FEW_ROWS = 100
+STANDING_STILL_MS = 2000
+
+
+class World:
+    """Two LCCs behind a front end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.front = folder / "fe.sqlite"
+        self.sites: dict[int, LccSite] = {}
+        self.config = folder / "front-end.toml"
+        self.config.write_text(f'home = "home"\n[fe]\ndatabase = "sqlite:{self.front}"\n')
+        self.admin("fe", "init")
+        for number, machine in MACHINES.items():
+            port = free_port()
+            settings = {
+                "fe": {"database": f"sqlite:{self.front}", "name": f"s{number}", "report_interval": 1.0},
+                "botm": {"machine": machine, "content_listen": f"tcp:{port}:interface=127.0.0.1"},
+            }
+            site = self.sites[number] = LccSite(folder / f"s{number}", None, settings, roles=("qm", "botm", "bot"))
+            options = ("--uns", f"tcp:127.0.0.1:{site.port}", "--content", f"http://127.0.0.1:{port}")
+            self.admin("fe", "add", f"s{number}", "--database", f"sqlite:{site.home}/lcc.db", *options)
+
+    def admin(self, *words: str) -> None:
+        """``lcc-admin`` of the front end."""
+        subprocess.run([BIN / "lcc-admin", "--config", self.config, *words], check=True, capture_output=True)
+
+    def start(self) -> None:
+        for site in self.sites.values():
+            note_chores_done(site.url, site.home)
+            site.start()
+        time.sleep(2.0)  # until both have reported
+
+    def stop(self) -> None:
+        for site in self.sites.values():
+            site.stop()
+
+    def cpu_seconds(self) -> float:
+        return sum(sum(site.cpu_seconds().values()) for site in self.sites.values())
+
+    def order(self, pid: int, to: int) -> None:
+        self.admin("move", str(pid), "--to", f"s{to}")
+
+    def move(self, pid: int, to: int) -> dict[str, float]:
+        """Seconds, CPU seconds, and how long it stood still (milliseconds)."""
+        cpu, begun = self.cpu_seconds(), time.monotonic()
+        self.order(pid, to)
+        still = 0.0
+        last = time.monotonic()
+        with closing(sqlite3.connect(f"file:{self.front}?mode=ro", uri=True)) as front:
+            while True:
+                state = front.execute("SELECT state FROM moves WHERE pid = ? ORDER BY id DESC", [pid]).fetchone()[0]
+                place = front.execute("SELECT state FROM pmdb WHERE pid = ?", [pid]).fetchone()
+                now = time.monotonic()
+                if place is not None and place[0] == "frozen":
+                    still += now - last
+                last = now
+                if state == "done":
+                    break
+                if state == "cancelled" or now > begun + MOVE_SECONDS_MAX:
+                    why = front.execute("SELECT why FROM moves WHERE pid = ? ORDER BY id DESC", [pid]).fetchone()[0]
+                    raise SystemExit(f"provider {pid} was not moved: {state} {why}")
+                time.sleep(LOOK_SECONDS)
+        return {"seconds": now - begun, "cpu": self.cpu_seconds() - cpu, "still": 1000 * still}
+
+    def put(self, number: int, pid: int, rows: int, pages: int) -> None:
+        """A provider with so many rows of deleted pages, and so many pages with their files."""
+        site = self.sites[number]
+        root = f"http://p{pid}.example/"
+        content = site.home / "content"
+
+        def provider(txn: Txn) -> None:
+            columns = ("pid", "password", "timeofday", "timezone", "priority", "allow_private", "insecure", "removed")
+            txn.upsert("pidb", columns, [(pid, "", "", "", 0, 1, 0, 0)], ("pid",))
+            txn.insert("proots", ("pid", "position", "root"), [(pid, 0, root)])
+            counted = (pid, pages, pages * PAGE_BYTES)
+            txn.upsert("pstats", ("pid", "files_used", "space_used"), [counted], ("pid",))
+
+        site.database.write(provider)
+        before = site.changes()
+        for first in range(0, rows + pages, AT_ONCE):
+            found = []
+            for index in range(first, min(first + AT_ONCE, rows + pages)):
+                row = cache_row(pid, f"{root}{index}.html", before + index + 1)
+                if index < rows:
+                    row |= {"state": 0, "fetched_fileid": None, "fetched_machineid": None, "len": None, "md5": ""}
+                else:
+                    data = (f"{pid}/{index} " * PAGE_BYTES)[:PAGE_BYTES].encode()
+                    file = FIRST_FILE + index
+                    path = content / content_path(file)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(data)
+                    digest = md5(data).hexdigest()
+                    row |= {"fetched_fileid": file, "fetched_machineid": MACHINES[number], "md5": digest}
+                    row |= {"told_md5": digest}
+                found.append(row)
+            site.database.write(_put, found, before + index + 1)
+
+    def count(self, number: int, pid: int) -> int:
+        """Rows of a provider."""
+        sql = "SELECT COUNT(*) FROM lccurl WHERE pid = ?"
+        return int(self.sites[number].database.interact(lambda txn: txn.value(sql, [pid])))
+
+
+def _put(txn: Txn, rows: list[dict[str, Any]], change: int) -> None:
+    ordered = sorted((list(row.values()) for row in rows), key=lambda values: bytes(values[0]))
+    txn.insert("lccurl", list(rows[0]), ordered)
+    txn.execute("UPDATE counters SET value = ? WHERE name = 'change'", [change])
+
+
+def dump_and_load(site: LccSite, work: Path) -> tuple[float, float]:
+    """Seconds and CPU seconds of SQLite's own program."""
+    work.mkdir()
+    source, target = site.home / "lcc.db", work / "loaded.db"
+    return _run(f"sqlite3 {source} .dump | sqlite3 {target}")
+
+
+def copy_files(site: LccSite, work: Path) -> tuple[float, float]:
+    """Seconds and CPU seconds of ``rsync -a``."""
+    return _run(f"rsync -a {site.home}/content {work}/")
+
+
+def _run(command: str) -> tuple[float, float]:
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    subprocess.run(["bash", "-o", "pipefail", "-c", command], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.monotonic() - begun, used
+
+
+def one_move(folder: Path, rows: int, pages: int) -> dict[str, float]:
+    """Move a provider with these, beside the peers."""
+    world = World(folder)
+    try:
+        world.put(ONE, 1, rows, pages)
+        load_seconds, load_cpu = dump_and_load(world.sites[ONE], folder / "load")
+        copy_seconds, copy_cpu = copy_files(world.sites[ONE], folder / "load") if pages else (0.0, 0.0)
+        world.start()
+        found = world.move(1, TWO)
+        if world.count(TWO, 1) != rows + pages or world.count(ONE, 1):
+            raise SystemExit("the rows are not where they should be")
+    finally:
+        world.stop()
+    peer = {"peer_seconds": load_seconds + copy_seconds, "peer_cpu": load_cpu + copy_cpu}
+    return found | peer
+
+
+def others(folder: Path, moved: int, each: int) -> dict[str, float]:
+    """Pages a second of other providers at the source, while nobody moves and while one does."""
+    world = World(folder)
+    site = world.sites[ONE]
+    pid = OTHERS + 1
+    with nginx(folder, folder / "nginx", EVER_NEW) as port:
+        try:
+            fill(site.url, site.home, OTHERS, 1_000 * OTHERS, f"http://127.0.0.1:{port}/p{{pid}}/")
+            world.put(ONE, pid, moved, 0)
+            world.start()
+            for process in world.sites[TWO].processes.values():
+                os.setpriority(os.PRIO_PROCESS, process.pid, 19)
+            _fetched(site, each // 10)
+            free = _fetched(site, each)
+            world.order(pid, TWO)
+            time.sleep(1.0)
+            busy = _fetched(site, each, lambda: not world.count(TWO, pid))
+            again = _fetched(site, each)
+        finally:
+            world.stop()
+    return {"free": (free[0] + again[0]) / 2, "busy": busy[0], "share": busy[1]}
+
+
+def _fetched(site: LccSite, pages: int, still: Any = lambda: True) -> tuple[float, float]:
+    """The rate at which so many pages are fetched, and the share of that time in which a move went on."""
+    first, begun, moving = site.changes(), time.monotonic(), 0.0
+    last = begun
+    while (done := site.changes() - first) < pages:
+        site.check()
+        time.sleep(0.1)
+        now = time.monotonic()
+        moving += (now - last) if still() else 0.0
+        last = now
+    seconds = time.monotonic() - begun
+    return done / seconds, moving / seconds
+
+
+def freezes(folder: Path, rows: int, times: int) -> dict[str, list[float]]:
+    """How long a small provider and a large one stand still, each so many times: milliseconds."""
+    world = World(folder)
+    found: dict[str, list[float]] = {"few": [], "many": []}
+    try:
+        world.put(ONE, 1, FEW_ROWS, 0)
+        world.put(ONE, 2, rows, 0)
+        world.start()
+        for number in range(times):
+            to = TWO if number % 2 == 0 else ONE
+            found["few"].append(world.move(1, to)["still"])
+            found["many"].append(world.move(2, to)["still"])
+    finally:
+        world.stop()
+    return found
+
+
+def main() -> None:
+    """Measure all, and give the rows."""
+    parser = argument_parser(__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--pages", type=int, default=100_000)
+    parser.add_argument("--others", type=int, default=4_000, help="pages that others fetch in each part")
+    parser.add_argument("--freezes", type=int, default=20)
+    add_options(parser)
+    options = parser.parse_args()
+    if shutil.which("sqlite3") is None or shutil.which("rsync") is None:
+        raise SystemExit("sqlite3 or rsync is not installed: apt-get install sqlite3 rsync")
+    runs: list[dict[str, Any]] = []
+    for _ in range(options.runs):
+        with scratch() as work:
+            runs.append(_turn(work, options))
+    give(options, _rows(runs, options))
+
+
+def _turn(work: Path, options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "rows": one_move(work / "rows", options.rows, 0),
+        "pages": one_move(work / "pages", 0, options.pages),
+        "others": others(work / "others", options.rows, options.others),
+        "freezes": freezes(work / "freezes", options.rows, options.freezes),
+    }
+
+
+def _rows(runs: list[dict[str, Any]], options: argparse.Namespace) -> list[Row]:
+    def against(name: str, part: str, unit: str, count: int, peer: str, goal: Goal | None, scale: float) -> Row:
+        ours = [scale * run[part][unit] / count for run in runs]
+        theirs = [scale * run[part][f"peer_{unit}"] / count for run in runs]
+        label = "µs" if scale == 1e6 else "s"
+        return Row(
+            name, label, ours, peer, theirs, goal, note=f"{options.rows if part == 'rows' else options.pages:,}"
+        )
+
+    load, both = "dump and load", "these and rsync -a"
+    still = {kind: [max(run["freezes"][kind]) for run in runs] for kind in ("few", "many")}
+    return [
+        against("CPU of a row that moves", "rows", "cpu", options.rows, load, at_most(2, of_ratio=True), 1e6),
+        against("time of rows that move", "rows", "seconds", 1, load, None, 1),
+        against("CPU of a page that moves", "pages", "cpu", options.pages, both, at_most(3, of_ratio=True), 1e6),
+        against("time of pages that move", "pages", "seconds", 1, both, None, 1),
+        Row(
+            "pages of other providers while one moves",
+            "pages/s",
+            [run["others"]["busy"] for run in runs],
+            "while none does",
+            [run["others"]["free"] for run in runs],
+            at_least(0.8),
+            note=f"a move went on for {100 * min(run['others']['share'] for run in runs):.0f} % of that",
+        ),
+        Row(
+            "a provider with few rows stands still, longest",
+            "ms",
+            still["few"],
+            goal=at_most(STANDING_STILL_MS),
+            peak=True,
+            note=f"{options.freezes} moves, {FEW_ROWS} rows",
+        ),
+        Row(
+            "a provider with many rows stands still, longest",
+            "ms",
+            still["many"],
+            goal=at_most(STANDING_STILL_MS),
+            peak=True,
+            note=f"{options.freezes} moves, {options.rows:,} rows",
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    main()
