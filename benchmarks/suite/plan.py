@@ -147,6 +147,20 @@ STEPS = (
         quick="--urls 100000 --sessions 300 --idle 1000",
     ),
     Step(
+        "moves",
+        "move",
+        (
+            "CPU of a row that moves",
+            "time of rows that move",
+            "CPU of a page that moves",
+            "time of pages that move",
+            "pages of other providers while one moves",
+            "a provider with few rows stands still, longest",
+            "a provider with many rows stands still, longest",
+        ),
+        quick="--rows 20000 --pages 1000 --others 1000 --freezes 2",
+    ),
+    Step(
         "IndexNow",
         "push_speed",
         ("pushed URLs in lists of 100, MariaDB", "pushed URLs one by one, MariaDB"),

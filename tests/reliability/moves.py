@@ -121,6 +121,7 @@ class Run:
             for number in range(1, plan.followers + 1)
         ]
         self.faults = Faults(self.lccs, self._random, 0.0, self._kill_follower)
+        self.lccs.meanwhile = self.faults.tick
         self._move_due = 0.0
 
     def go(self) -> dict[str, int]:

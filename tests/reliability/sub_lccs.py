@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -119,6 +119,7 @@ class SubLccs:
     :param whole: each sub-LCC is one process.
     :ivar configs: names of all processes, such as ``two.qm``; ``databases``: those of the database's nodes.
     :ivar still: processes that stand still.
+    :ivar meanwhile: called again and again while a database is waited for: whoever was killed is started.
     """
 
     def __init__(
@@ -136,6 +137,7 @@ class SubLccs:
         self.configs = [f"{name}.{role}" for name in self.subs for role in roles]
         self.configs += [f"{FRONT}.{role}" for role in FRONT_ROLES]
         self.still: set[str] = set()
+        self.meanwhile: Callable[[], object] = lambda: None
         self._fe = BlockingDatabase(
             url,
             folder,
@@ -235,6 +237,7 @@ class SubLccs:
         """Ask the front end's database until it answers."""
 
         def asked() -> Any:
+            self.meanwhile()
             with suppress(StoreUnavailable):
                 return [self._fe.interact(what, *args)]
             return None
