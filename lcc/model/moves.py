@@ -82,6 +82,22 @@ class Move:
 
 
 @attrs.frozen
+class Flip:
+    """A move that has flipped, as readers of the caches need it.
+
+    :ivar flip: its number, a version of the map.
+    :ivar source, dest: numbers of sub-LCCs.
+    :ivar active: the destination has all rows; the source, which changes none any longer, may remove its own.
+    """
+
+    flip: int
+    pid: int
+    source: int
+    dest: int
+    active: bool
+
+
+@attrs.frozen
 class FenceOrder:
     """A row of ``fences``.
 

@@ -21,9 +21,9 @@ from lcc.roles.cu.atom import changed_lately
 from lcc.roles.cu.cache import OneLcc, row_of
 from lcc.roles.cu.formats import FORMATS
 from lcc.roles.cu.front.subs import AWAY_SECONDS
-from lcc.roles.cu.front.tokens import FrontToken, check_removed, parse_front_token
+from lcc.roles.cu.front.tokens import FrontToken, Position, check_removed, parse_front_token
 from lcc.roles.cu.query import Query, parse_query
-from lcc.roles.cu.tokens import StartAgain, Token, TokenError
+from lcc.roles.cu.tokens import StartAgain, TokenError
 from lcc.roles.cu.waiting import answer_when_changed
 from lcc.roles.cu.watcher import PERIOD_SECONDS, ChangeWatcher
 from lcc.roles.cu.web.site import build_site
@@ -316,7 +316,11 @@ def test_tokens_are_for_one_selection_and_no_forged_one_is_good(worlds: Worlds) 
         ask(worlds.several, asked(since=end["next"], provider=1))
     token = parse_front_token(end["next"])
     assert str(token) == end["next"]
-    for subid, position in ((1, Token("other", 1)), (2, token.positions[2].advanced(10**9)), (77, Token("x", 1))):
+    for subid, position in (
+        (1, Position("other", 1)),
+        (2, attrs.evolve(token.positions[2], number=10**9)),
+        (77, Position("x", 1)),
+    ):
         forged = FrontToken("0", {**token.positions, subid: position})
         with pytest.raises(StartAgain):
             ask(worlds.several, asked(since=str(forged)))

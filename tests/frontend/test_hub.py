@@ -150,7 +150,7 @@ def test_one_who_is_away_has_a_row_of_its_own_position(front: FrontHub) -> None:
     front.pass_time(120)
     assert front.told() == ["first", "second"]
     (row,) = worlds.front.blocking.interact(list_subscribers, 10)
-    assert row.timeline.startswith("fe1~") and row.number > 0
+    assert row.timeline.startswith("fe2~") and row.number > 0
 
 
 def test_a_topic_may_begin_with_a_token_and_forged_ones_are_refused(front: FrontHub) -> None:

@@ -70,7 +70,7 @@ def begin(txn: Txn, query: Query) -> Place:
     elif query.since == NOW:
         token = Token(current_timeline(txn), current, selection=digest)
     else:
-        token = _continued(txn, parse_token(query.since), digest)
+        token = continued(txn, parse_token(query.since), digest)
     return Place(query, query.limit, token=token, upto=current)
 
 
@@ -100,7 +100,7 @@ def _by_key(txn: Txn, place: Place) -> Page:
 
 def _by_change(txn: Txn, place: Place, token: Token) -> Page:
     # A backup may have been put back meanwhile, too.
-    token = _continued(txn, token, token.selection)
+    token = continued(txn, token, token.selection)
     page = page_by_change(txn, place.query.selection, token.number, max(token.number, place.upto), place.left)
     token = token.advanced(page.after)
     left = None if place.left is None else place.left - len(page.rows)
@@ -108,8 +108,11 @@ def _by_change(txn: Txn, place: Place, token: Token) -> Page:
     return Page(page.rows, attrs.evolve(place, token=token, left=left) if more else None, token)
 
 
-def _continued(txn: Txn, token: Token, selection: str) -> Token:
-    """This token, on the current timeline."""
+def continued(txn: Txn, token: Token, selection: str) -> Token:
+    """This token, on the current timeline.
+
+    :raises TokenError, StartAgain: it is no good, or no longer.
+    """
     check_token(token, known_upto(txn, token.timeline), forgotten_upto(txn), selection)
     return attrs.evolve(token, timeline=current_timeline(txn))
 

@@ -58,7 +58,8 @@ CREATE TABLE IF NOT EXISTS moves (
     progress MEDIUMTEXT NOT NULL,               -- JSON: how far the step is
     why MEDIUMTEXT NOT NULL,                    -- it does not go on, or was cancelled
     INDEX moves_pid (pid, id),
-    INDEX moves_state (state, id)
+    INDEX moves_state (state, id),
+    INDEX moves_flip (flip)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- Sites that are about to be watched: where, said by whoever asked first (lcc.storage.fe.sites).

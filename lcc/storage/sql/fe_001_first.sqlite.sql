@@ -60,6 +60,7 @@ CREATE TABLE moves (
 );
 CREATE INDEX moves_pid ON moves (pid, id);
 CREATE INDEX moves_state ON moves (state, id);
+CREATE INDEX moves_flip ON moves (flip);
 
 -- Sites that are about to be watched: where, said by whoever asked first (lcc.storage.fe.sites).
 CREATE TABLE sitehomes (

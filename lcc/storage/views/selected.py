@@ -22,6 +22,8 @@ EXAMINED_ROWS = 250
 """Rows scanned by a page."""
 RANGE_COST = 10
 """The least cost of a provider, in rows."""
+IMPORTED_NUMBERS = 20_000
+"""Change numbers that a page passes where rows were imported; these cost little."""
 EVERYTHING = "0"
 """The digest of the selection of everything."""
 _LAST_KEY = b"\xff" * 20
@@ -204,37 +206,62 @@ def _of_keys(txn: Txn, selection: Selection, where: str, parameters: list[object
     return KeyPage([row for row in rows if selection.holds(row)], after)
 
 
-def page_by_change(txn: Txn, selection: Selection, after: int, upto: int, limit: int | None = None) -> ChangePage:
+def page_by_change(
+    txn: Txn, selection: Selection, after: int, upto: int, limit: int | None = None, imports: int | None = None
+) -> ChangePage:
     """The selected rows whose last change has a greater number, deletions as well.
 
     A row that is cached and has left the selection is among them, as deleted: whoever follows the changes has it.
 
     :param upto: the number of the last change that is looked at.
     :param limit: at most so many rows.
+    :param imports: rows that were imported, with numbers greater than this, are left out; None: none are.
     """
     wanted = EXAMINED_ROWS if limit is None else min(EXAMINED_ROWS, limit)
     table = f"lccurl {txn.by_index('lccurl_change')}"
+    last, own = _next_run(txn, after, upto, imports)
     border = txn.value(
-        f"SELECT change_number FROM {table} WHERE change_number > ? AND change_number <= ?"
+        f"SELECT change_number FROM {table} WHERE change_number > ? AND change_number <= ?{own}"
         " ORDER BY change_number LIMIT 1 OFFSET ?",
-        [after, upto, EXAMINED_ROWS - 1],
+        [after, last, EXAMINED_ROWS - 1],
     )
-    end = upto if border is None else int(border)
-    where, parameters = _named(selection, untyped=True)
-    if not selection.sources & POLLED:
-        where += f" AND source <> {POLLED}"  # what has ever been more than that is deleted
+    end = last if border is None else int(border)
+    where, parameters = change_conditions(selection)
     if selection.providers is not None:
         where += f" AND pid IN ({','.join('?' * len(selection.providers)) or 'NULL'})"
         parameters += sorted(selection.providers)
     select = SELECT_USER.replace("FROM lccurl", f"FROM {table}")
-    sql = f"{select} WHERE change_number > ? AND change_number <= ?{where} ORDER BY change_number LIMIT ?"
+    sql = f"{select} WHERE change_number > ? AND change_number <= ?{own}{where} ORDER BY change_number LIMIT ?"
     rows = txn.query(sql, [after, end, *parameters, wanted])
     if len(rows) == wanted and rows:
         end = rows[-1][_CHANGE]
-    return ChangePage(_as_changes(selection, rows), end, end < upto)
+    return ChangePage(as_changes(selection, rows), end, end < upto)
 
 
-def _as_changes(selection: Selection, rows: Iterable[Sequence[Any]]) -> list[CachedUrl]:
+def _next_run(txn: Txn, after: int, upto: int, imports: int | None) -> tuple[int, str]:
+    """Up to which change a page reads, and the condition that leaves out what was imported."""
+    if imports is None:
+        return upto, ""
+    # A row that has changed since it was imported has another number than its origin.
+    sql = "SELECT MIN(change_number) FROM origins WHERE change_number > ? AND change_number <= ?"
+    imported = txn.value(sql, [max(after, imports), upto])
+    if imported is None:
+        return upto, ""
+    if imported > after + 1:
+        return int(imported) - 1, ""
+    own = " AND NOT EXISTS (SELECT 1 FROM origins WHERE origins.change_number = lccurl.change_number)"
+    return min(upto, after + IMPORTED_NUMBERS), own
+
+
+def change_conditions(selection: Selection) -> tuple[str, list[object]]:
+    """The condition on rows that one who follows the changes of a selection has, or had, providers apart."""
+    where, parameters = _named(selection, untyped=True)
+    if not selection.sources & POLLED:
+        where += f" AND source <> {POLLED}"  # what has ever been more than that is deleted
+    return where, parameters
+
+
+def as_changes(selection: Selection, rows: Iterable[Sequence[Any]]) -> list[CachedUrl]:
     """What is cached, but is not selected any longer, is deleted to who follows the changes."""
     return [row if selection.holds(row) else attrs.evolve(row, state="deleted") for row in selection.in_buckets(rows)]
 
@@ -251,7 +278,7 @@ def rows_of_changes(txn: Txn, pid: int, numbers: Sequence[int]) -> list[CachedUr
     """A provider's rows whose last changes are these, as :func:`page_by_change` gives them."""
     select = SELECT_USER.replace("FROM lccurl", f"FROM lccurl {txn.by_index('lccurl_change')}")
     rows = txn.query_in(f"{select} WHERE source <> {POLLED} AND change_number IN ({{in}})", numbers)
-    found = _as_changes(Selection(frozenset([pid])), rows)
+    found = as_changes(Selection(frozenset([pid])), rows)
     return sorted((row for row in found if row.pid == pid), key=lambda row: row.change)
 
 

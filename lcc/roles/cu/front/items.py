@@ -12,7 +12,7 @@ from lcc.errors import StoreUnavailable
 from lcc.roles.access import Access
 from lcc.roles.cu.front.asking import choose_home, outcomes
 from lcc.roles.cu.front.subs import Sub, Subs, parse_since
-from lcc.roles.cu.front.tokens import FrontToken
+from lcc.roles.cu.front.tokens import FrontToken, position_at
 from lcc.roles.cu.items import ItemPage, ItemPlace, ItemQuery, items_end, items_place, items_rows
 from lcc.roles.cu.tokens import BEGINNING, StartAgain, Token
 from lcc.storage.database.transactions import Txn
@@ -66,9 +66,11 @@ class FrontItems:
             raise StoreUnavailable(f"sub-LCC {', '.join(missing)} cannot be reached")
         if single is not None:
             choose_home([subid for subid, each in found.items() if each is not None and each[1]], missing)
-        positions = token.positions | {subid: place.token for subid, place in places.items()}
+        positions = {**token.positions, **{subid: position_at(place.token) for subid, place in places.items()}}
         pending = tuple((known[subid], place) for subid, place in places.items())
-        return await self.go_on(_Place(query.limit, attrs.evolve(token, positions=positions), pending, missing))
+        return await self.go_on(
+            _Place(query.limit, FrontToken(query.digest, positions, knows_moves=False), pending, missing)
+        )
 
     async def go_on(self, place: _Place) -> ItemPage:
         """The next page.
@@ -83,7 +85,7 @@ class FrontItems:
             rows = await self._subs.ask_tasks(sub, items_rows, attrs.evolve(there, left=place.left), name)
         except StoreUnavailable:
             return await self.go_on(attrs.evolve(place, pending=tuple(rest), missing=(*place.missing, name)))
-        positions = {**place.token.positions, sub.subid: rows.token}
+        positions = {**place.token.positions, sub.subid: position_at(rows.token)}
         left, ended = place.left - rows.count if place.left else 0, False
         if place.left and not left:  # the next answer begins with another one
             positions[sub.subid] = positions.pop(sub.subid)

@@ -12,14 +12,17 @@ from twisted.internet.interfaces import IReactorTime
 from lcc.domain.frontend import home_of
 from lcc.errors import StoreUnavailable
 from lcc.model.frontend import Placement, SubLcc, SubState, Vitals
+from lcc.model.moves import Flip
 from lcc.roles.cu.answers import Reads
+from lcc.roles.cu.front.map import ProviderMap
 from lcc.roles.cu.front.tokens import FrontToken, is_front_token, parse_front_token
 from lcc.roles.cu.questions import Questions
 from lcc.roles.cu.tokens import BEGINNING, NOW, Token, TokenError, parse_token
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.sub_databases import SubDatabases
 from lcc.storage.database.gathering import Gathering
-from lcc.storage.fe.placements import placements
+from lcc.storage.database.transactions import Txn
+from lcc.storage.fe.flips import flips_after, reading_places
 from lcc.storage.fe.sublccs import list_sublccs, list_vitals
 
 MAP_SECONDS = 1.0
@@ -80,9 +83,10 @@ class Subs:
         self._subs: dict[int, tuple[Any, Sub]] = {}
         self._tasks: dict[int, tuple[Any, Reads]] = {}
         self._listed: list[SubLcc] = []
+        self._map = ProviderMap()
         self._read_at: float | None = None
         self._away_until: dict[int, float] = {}
-        self._asked: Gathering[int, Placement | None] = Gathering(lambda pids: front.select(placements, pids))
+        self._asked: Gathering[int, Placement | None] = Gathering(lambda pids: front.interact(reading_places, pids))
 
     async def some(self) -> list[Sub]:
         """Those that are there, by their numbers.
@@ -99,15 +103,28 @@ class Subs:
 
         :raises StoreUnavailable: FEDB has never been read.
         """
-        now = self._clock.seconds()
-        if self._read_at is None or now - self._read_at >= MAP_SECONDS:
+        if self._read_at is None or self._clock.seconds() - self._read_at >= MAP_SECONDS:
             try:
-                self._listed = await self._front.select(list_sublccs)
-                self._read_at = now
+                await self._read()
             except StoreUnavailable:
                 if self._read_at is None:
                     raise  # else what was read before is good
         return [self._sub(known) for known in self._listed if known.state is not SubState.REMOVED]
+
+    async def map(self, *, newest: bool = False) -> ProviderMap:
+        """The map of providers that have moved, a second old at most while the front end's database can be read.
+
+        :param newest: it is read now.
+        :raises StoreUnavailable: it cannot be read, or has never been.
+        """
+        await (self._read() if newest else self.there())
+        return self._map
+
+    async def _read(self) -> None:
+        now = self._clock.seconds()
+        self._listed, flips = await self._front.interact(_read_front, self._map.newest, list(self._map.undecided))
+        self._map = self._map.with_flips(flips)
+        self._read_at = now
 
     async def removed(self) -> dict[int, int | None]:
         """Of those that were removed the number of the last change, as far as it was reported."""
@@ -169,6 +186,10 @@ class Subs:
         for _, sub in self._subs.values():
             sub.watcher.stop()
 
+    def by_number(self, subid: int) -> Sub | None:
+        """The sub-LCC of this number; None: there is none."""
+        return next((self._sub(known) for known in self._listed if known.subid == subid), None)
+
     @property
     def waiting(self) -> int:
         """How many wait for a change, at all sub-LCCs together."""
@@ -189,3 +210,7 @@ class Subs:
             kept = database, Sub(known, reads, ChangeWatcher(reads, self._clock))
             self._subs[known.subid] = kept
         return kept[1]
+
+
+def _read_front(txn: Txn, newest: int, undecided: list[int]) -> tuple[list[SubLcc], list[Flip]]:
+    return list_sublccs(txn), flips_after(txn, newest, undecided)

@@ -45,9 +45,12 @@ def token_at(position: Position, selection: str) -> str:
 
 
 def covers(position: Position, other: Position) -> bool:
-    """Whether who has got all changes up to the one has got all up to the other."""
+    """Whether who has got all changes up to the one has got all up to the other, moves included."""
     if not is_front_token(position.timeline) or not is_front_token(other.timeline):
         return position.number >= other.number
     mine = parse_front_token(position.timeline).positions
     theirs = parse_front_token(other.timeline).positions
-    return all(subid in mine and mine[subid].number >= each.number for subid, each in theirs.items())
+    return all(
+        subid in mine and mine[subid].number >= each.number and mine[subid].flip >= each.flip
+        for subid, each in theirs.items()
+    )

@@ -1,0 +1,139 @@
+"""Providers that move, for who reads several caches: ``flips`` and ``origins`` of one of them (doc/moves.md).
+
+Each function is called in the transaction that reads a page: what it tells of moves is as old as the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import attrs
+
+from lcc.model import CachedUrl
+from lcc.storage.database.key_ranges import provider_range
+from lcc.storage.database.rows import SELECT_USER
+from lcc.storage.database.transactions import Txn
+from lcc.storage.views.selected import EXAMINED_ROWS, Selection, as_changes, change_conditions
+
+IMPORTED_ROWS = 50_000
+"""Origins that a page looks at; few of them are told."""
+
+
+class Forgotten(Exception):
+    """A deletion that was imported is no longer known."""
+
+
+@attrs.frozen
+class MapView:
+    """What a reader knows of moves, as far as one sub-LCC is concerned.
+
+    :ivar newest: all flips up to this one are known.
+    :ivar leaving: of those that were not active, the ones from here; one that is noted here is active by now.
+    :ivar arriving: providers whose rows were not all here.
+    :ivar elsewhere: providers whose rows here are not told; arriving ones are among them.
+    """
+
+    newest: int = 0
+    leaving: tuple[int, ...] = ()
+    arriving: frozenset[int] = frozenset()
+    elsewhere: frozenset[int] = frozenset()
+
+
+def knows_flips(txn: Txn, view: MapView) -> bool:
+    """Whether the reader knows all flips that are noted here."""
+    newest = txn.value("SELECT MAX(flip) FROM flips")
+    if newest is not None and newest > view.newest:
+        return False
+    left = "SELECT flip FROM flips WHERE arrived = 0 AND flip IN ({in})"
+    return not view.leaving or not txn.query_in(left, view.leaving)
+
+
+def has_left(txn: Txn, pid: int) -> bool:
+    """Whether a provider has moved away from here, and not come back."""
+    return bool(txn.value("SELECT arrived = 0 FROM flips WHERE pid = ? ORDER BY flip DESC LIMIT 1", [pid], 0))
+
+
+def told_here(txn: Txn, view: MapView, rows: list[CachedUrl]) -> list[CachedUrl] | None:
+    """Those of these rows that are this sub-LCC's to tell; None: the reader does not know enough of moves."""
+    if not view.elsewhere:
+        return rows
+    arriving = {row.key: row.change for row in rows if row.pid in view.arriving}
+    if arriving and not _imported(txn, arriving):
+        return None  # it has arrived, or its rows would not change here
+    return [row for row in rows if row.pid not in view.elsewhere]
+
+
+def _imported(txn: Txn, changes: Mapping[bytes, int]) -> bool:
+    origins = txn.query_in("SELECT urlkey, change_number FROM origins WHERE urlkey IN ({in})", changes)
+    return {bytes(key): number for key, number in origins} == changes
+
+
+@attrs.frozen
+class ImportedPage:
+    """Some imported rows in the order of their keys.
+
+    :ivar after: where the next page begins; None: there is none.
+    """
+
+    rows: list[CachedUrl]
+    after: bytes | None
+
+
+def imported_page(
+    txn: Txn,
+    selection: Selection,
+    pid: int,
+    after: bytes,
+    seen: Mapping[int, int],
+    between: tuple[int, int],
+    limit: int | None = None,
+) -> ImportedPage:
+    """The selected rows of a provider that have not changed since they were imported, and that a reader has not got
+    where they last changed.
+
+    :param after: keys up to this one are left out; empty: none are.
+    :param seen: sub-LCC -> the number of the last change there that the reader has got; those that are not named were
+        read to their ends.
+    :param between: rows with change numbers above the first of these, up to the second, are left out.
+    :param limit: at most so many rows.
+    :raises Forgotten: one that was deleted is no longer known.
+    """
+    first, last = provider_range(pid)
+    after = after or first
+    border = txn.value(
+        "SELECT urlkey FROM origins WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT 1 OFFSET ?",
+        [after, last, IMPORTED_ROWS - 1],
+    )
+    upto = last if border is None else bytes(border)
+    wanted = EXAMINED_ROWS if limit is None else min(EXAMINED_ROWS, limit)
+    numbers = [number for each in seen.items() for number in each]
+    cases = " WHEN ? THEN ?" * len(seen)
+    sql = (
+        "SELECT urlkey, change_number FROM origins WHERE urlkey > ? AND urlkey <= ?"
+        f" AND number > CASE subid{cases} ELSE number END"
+        " AND NOT (change_number > ? AND change_number <= ?) ORDER BY urlkey LIMIT ?"
+    )
+    found = txn.query(sql, [after, upto, *numbers, *between, wanted])
+    changes = {bytes(key): int(number) for key, number in found}
+    end: bytes | None = None if border is None else upto
+    if len(changes) == wanted:
+        end = next(reversed(changes))
+    return ImportedPage(_rows(txn, selection, changes), end)
+
+
+def _rows(txn: Txn, selection: Selection, changes: Mapping[bytes, int]) -> list[CachedUrl]:
+    where, parameters = change_conditions(selection)
+    keys = list(changes)
+    rows = txn.query_in(f"{SELECT_USER} WHERE urlkey IN ({{in}}){where}", keys, after=parameters)
+    if len(rows) < len(keys):
+        _check_known(txn, keys)
+    found = as_changes(selection, rows)
+    return sorted((row for row in found if row.change == changes[row.key]), key=lambda row: row.key)
+
+
+def _check_known(txn: Txn, keys: Sequence[bytes]) -> None:
+    there: Collection[bytes] = {
+        bytes(key) for (key,) in txn.query_in("SELECT urlkey FROM lccurl WHERE urlkey IN ({in})", keys)
+    }
+    if len(there) < len(keys):
+        raise Forgotten("deletions of a provider that has moved are no longer known")

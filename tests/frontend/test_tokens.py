@@ -1,0 +1,420 @@
+"""The token of a front end's changes across moves: each page once, none missed, nothing stale; and listings."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lcc.model.moves import MoveState
+from lcc.roles.cu.front.tokens import parse_front_token
+from lcc.roles.cu.query import Query
+from lcc.roles.cu.tokens import StartAgain
+from lcc.storage.views import moved, selected
+from lcc.storage.views.selected import Selection
+from tests.frontend.caches import Follower, Lister, MovingCaches
+from tests.support.databases import result_of
+
+SHARED = settings(
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+NAMES = "abcdef"
+P1, P2, P3, P4 = 1, 101, 201, 2
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moves come between the pages of an answer, and between those of what was imported."""
+    for module in (selected, moved):
+        monkeypatch.setattr(module, "EXAMINED_ROWS", 3)
+    monkeypatch.setattr(selected, "IMPORTED_NUMBERS", 4)
+    monkeypatch.setattr(moved, "IMPORTED_ROWS", 5)
+
+
+@pytest.fixture
+def caches(tmp_path: Path) -> Iterator[MovingCaches]:
+    caches = MovingCaches(tmp_path, lambda name: f"sqlite:{tmp_path}/{name}.db")
+    yield caches
+    caches.close()
+
+
+def fill(caches: MovingCaches, names: str = NAMES) -> None:
+    for pid in caches.pages:
+        for name in names:
+            caches.put(pid, name)
+
+
+def test_who_is_up_to_date_is_told_nothing_of_a_move(caches: MovingCaches) -> None:
+    fill(caches)
+    cache, follower = caches.reader(), Follower(Query())
+    follower.catch_up(cache)
+    assert follower.copy == caches.cached()
+    caches.move(P1, 2)
+    caches.clock.advance(2)
+    assert follower.answer(cache) == 0
+    caches.put(P1, "a")
+    assert follower.answer(cache) == 1
+    assert follower.copy == caches.cached()
+
+
+def test_what_changed_before_the_move_is_told_once(caches: MovingCaches) -> None:
+    fill(caches)
+    cache, follower = caches.reader(), Follower(Query())
+    follower.catch_up(cache)
+    for name in "abc":
+        caches.put(P1, name)
+    caches.delete(P1, "d")
+    caches.move(P1, 2)
+    caches.put(P1, "e")
+    caches.clock.advance(2)
+    assert follower.answer(cache, None) == 5
+    assert follower.copy == caches.cached()
+    assert max(follower.told.values()) == 1
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_limit_in_the_middle(caches: MovingCaches, limit: int) -> None:
+    fill(caches)
+    cache, follower = caches.reader(), Follower(Query())
+    follower.catch_up(cache)
+    for pid in (P1, P2, P4):
+        for name in NAMES:
+            caches.put(pid, name)
+    caches.move(P1, 3)
+    caches.move(P2, 3)
+    caches.clock.advance(2)
+    follower.catch_up(cache, limit)
+    assert follower.copy == caches.cached()
+    assert max(follower.told.values()) == 1
+    assert parse_front_token(follower.token).flip == 2 and ".k" not in follower.token and ".b" not in follower.token
+
+
+@pytest.mark.parametrize("route", [(2, 3), (2, 1), (2, 3, 1), (2, 1, 2)])
+def test_several_moves_between_two_questions(caches: MovingCaches, route: tuple[int, ...]) -> None:
+    fill(caches)
+    cache, follower, late = caches.reader(), Follower(Query()), Follower(Query())
+    follower.catch_up(cache)
+    late.answer(cache, 2)
+    caches.put(P1, "a")
+    for number, dest in enumerate(route):
+        caches.move(P1, dest)
+        if number == 0:
+            caches.put(P1, "b")
+            caches.delete(P1, "c")
+    caches.clock.advance(2)
+    assert follower.answer(cache) == 3
+    assert follower.copy == caches.cached()
+    late.catch_up(cache, 1)
+    assert late.copy == caches.cached()
+
+
+def test_the_first_reading_has_all_that_has_arrived(caches: MovingCaches) -> None:
+    fill(caches)
+    caches.move(P1, 2)
+    caches.delete(P1, "b")
+    cache, follower = caches.reader(), Follower(Query())
+    assert follower.answer(cache, 7) == 7
+    caches.move(P2, 1)
+    caches.move(P1, 3)
+    caches.clock.advance(2)
+    follower.catch_up(cache, 4)
+    assert follower.copy == caches.cached()
+
+
+def test_a_flip_that_the_map_does_not_have_yet(caches: MovingCaches) -> None:
+    """The front end's part reads the map once a second: what happens meanwhile is seen with the pages."""
+    fill(caches)
+    cache, follower = caches.reader(), Follower(Query())
+    follower.answer(cache, 1)
+    caches.move(P1, 2)
+    # Not a moment later.
+    follower.catch_up(cache, 2)
+    assert follower.copy == caches.cached()
+
+
+@pytest.mark.parametrize("state", [MoveState.FLIPPED, MoveState.ACTIVE])
+def test_in_the_midst_of_a_move(caches: MovingCaches, state: MoveState) -> None:
+    fill(caches)
+    cache, follower = caches.reader(), Follower(Query())
+    follower.catch_up(cache)
+    for name in NAMES:
+        caches.put(P1, name)
+    moving = caches.move(P1, 2, state)
+    while True:
+        caches.clock.advance(0.4)
+        follower.answer(cache, 2)
+        if not moving.step():
+            break
+    follower.catch_up(cache)
+    assert follower.copy == caches.cached()
+    assert max(follower.told.values()) <= 2
+
+
+def test_a_page_that_changes_before_the_map_says_so(caches: MovingCaches) -> None:
+    """Nobody is told the version that its former home still has after the one that its new home has already."""
+    fill(caches)
+    caches.hasty = True
+    cache, follower = caches.reader(), Follower(Query())
+    follower.catch_up(cache)
+    caches.put(P1, "a")
+    moving = caches.move(P1, 2, MoveState.FLIPPED)
+    while caches.homes[P1] == 1:
+        moving.step()
+    caches.put(P1, "a")
+    caches.put(P2, "a")
+    caches.clock.advance(2)
+    follower.answer(cache)
+    assert follower.copy[caches.key(P2, "a")] or True
+    caches.finish()
+    follower.catch_up(cache)
+    assert follower.copy == caches.cached()
+
+
+def test_the_new_home_is_away(caches: MovingCaches) -> None:
+    """What it has is told when it is back, though the former home has been read on."""
+    fill(caches)
+    cache, follower = caches.reader(), Follower(Query())
+    follower.catch_up(cache)
+    for name in "abc":
+        caches.put(P1, name)
+    caches.move(P1, 2)
+    caches.put(P4, "a")
+    caches.databases[2].away = True
+    caches.clock.advance(10)
+    while follower.answer(cache):
+        pass
+    caches.put(P4, "b")
+    caches.clock.advance(10)
+    follower.answer(cache)
+    assert ".b" in follower.token
+    # Another one moves meanwhile, to one that is there.
+    caches.move(P4, 3)
+    caches.clock.advance(10)
+    follower.catch_up(cache)
+    assert caches.key(P1, "a") in follower.copy and follower.copy != caches.cached()
+    caches.databases[2].away = False
+    caches.clock.advance(10)
+    follower.catch_up(cache)
+    assert follower.copy == caches.cached()
+    assert ".b" not in follower.token
+    assert max(follower.told.values()) <= 2
+
+
+def test_selections(caches: MovingCaches) -> None:
+    fill(caches)
+    some = Selection(frozenset([P1, P3]))
+    cache, follower = caches.reader(), Follower(Query(some))
+    follower.catch_up(cache)
+    for pid in caches.pages:
+        caches.put(pid, "a")
+        caches.move(pid, caches.homes[pid] % 3 + 1)
+    caches.clock.advance(2)
+    assert follower.answer(cache) == 2
+    assert follower.copy == caches.cached(lambda pid, _: pid in (P1, P3))
+
+
+def test_a_token_of_the_version_before(caches: MovingCaches) -> None:
+    """It says nothing of moves: all that has arrived is told, as it was then."""
+    fill(caches)
+    cache, follower = caches.reader(), Follower(Query())
+    follower.catch_up(cache)
+    former = follower.token.replace("fe2~0~0~", "fe1~0~")
+    assert former.startswith("fe1~0~1.")
+    for name in NAMES:
+        caches.put(P1, name)
+    caches.move(P1, 2)
+    follower.token = former
+    caches.databases[2].away = True
+    caches.clock.advance(10)
+    follower.catch_up(cache)
+    caches.databases[2].away = False
+    caches.clock.advance(10)
+    follower.catch_up(cache, 2)
+    assert follower.copy == caches.cached()
+    caches.move(P1, 3)
+    caches.clock.advance(2)
+    assert follower.answer(cache) == 0
+
+
+def test_a_token_of_a_later_state_of_the_front_ends_database(caches: MovingCaches) -> None:
+    fill(caches)
+    cache, follower = caches.reader(), Follower(Query())
+    follower.catch_up(cache)
+    caches.move(P1, 2)
+    caches.clock.advance(2)
+    follower.catch_up(cache)
+    # One that has just been started, and one whose database was put back.
+    assert follower.answer(caches.reader()) == 0
+    caches.front.now(lambda txn: txn.execute("DELETE FROM moves"))
+    with pytest.raises(StartAgain, match="front end"):
+        follower.answer(caches.reader())
+
+
+def test_a_deletion_that_was_purged(caches: MovingCaches) -> None:
+    """Who has not heard of it begins anew; who has goes on."""
+    fill(caches)
+    cache, late, early = caches.reader(), Follower(Query()), Follower(Query())
+    late.catch_up(cache)
+    caches.delete(P1, "a")
+    early.catch_up(cache)
+    caches.move(P1, 2)
+    purge = "DELETE FROM lccurl WHERE state = 0"
+    caches.databases[2].now(lambda txn: txn.execute(purge))
+    caches.clock.advance(2)
+    early.catch_up(cache)
+    assert early.copy == caches.cached()
+    with pytest.raises(StartAgain, match="deletions"):
+        late.catch_up(cache)
+
+
+def test_the_front_ends_database_is_away_while_a_provider_leaves(caches: MovingCaches) -> None:
+    fill(caches)
+    cache, follower = caches.reader(), Follower(Query())
+    follower.catch_up(cache)
+    caches.put(P1, "a")
+    caches.put(P3, "a")
+    caches.move(P1, 2)
+    caches.front.away = True
+    caches.clock.advance(2)
+    # Where it was and where it is cannot be read without the map; the third can.
+    piece = result_of(cache.begin(attrs.evolve(Query(), since=follower.token), _FORM))
+    while piece.after is not None:
+        piece = result_of(cache.go_on(piece.after, _FORM))
+    assert sorted(piece.missing) == ["a", "b"]
+    caches.front.away = False
+    caches.clock.advance(2)
+    follower.catch_up(cache)
+    assert follower.copy == caches.cached()
+
+
+def test_a_listing_while_a_provider_moves(caches: MovingCaches) -> None:
+    fill(caches)
+    for before in range(8):
+        for dest in (2, 3, 1):
+            lister = Lister(caches.reader(), caches)
+            for _ in range(before):
+                lister.step()
+            caches.move(P1, dest)
+            caches.clock.advance(0.5)
+            while lister.step():
+                pass
+            assert set(lister.seen.values()) == {1}
+
+
+def test_a_listing_in_the_midst_of_moves(caches: MovingCaches) -> None:
+    fill(caches)
+    for dest in (2, 3, 1):
+        lister = Lister(caches.reader(), caches)
+        while lister.step():
+            caches.step(P1, dest)
+            caches.step(P4, dest % 3 + 1)
+            caches.clock.advance(0.3)
+        caches.finish()
+
+
+# Random histories.
+
+OPERATIONS = ("put", "put", "put", "delete", "step", "step", "step", "follow", "follow", "follow", "list", "pass", "away", "break")
+HISTORY = st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 11), st.integers(0, 11)), max_size=150)
+
+
+class Walk:
+    """A random history of changes, moves and readers."""
+
+    def __init__(self, caches: MovingCaches, hasty: bool) -> None:
+        self.caches = caches
+        caches.hasty = hasty
+        self.pids = list(caches.pages)
+        self.readers = [caches.reader(), caches.reader()]
+        some = Selection(frozenset([self.pids[0], self.pids[2]]))
+        self.followers = [
+            Follower(Query()),
+            Follower(Query(some)),
+            Follower(Query(Selection(prefix=f"http://p{self.pids[0]}.example/a"))),
+            Follower(Query(), careful=True),
+        ]
+        self.lister = Lister(self.readers[0], caches)
+        self.breaks = 0
+
+    def run(self, history: list[tuple[str, int, int]]) -> None:
+        for pid in self.pids:
+            self.caches.put(pid, "a")
+        for operation, one, other in history:
+            getattr(self, operation)(one, other)
+        self.finish()
+
+    def put(self, one: int, other: int) -> None:
+        self.caches.put(self.pids[one % 4], NAMES[other % 6])
+
+    def delete(self, one: int, other: int) -> None:
+        self.caches.delete(self.pids[one % 4], NAMES[other % 6])
+
+    def step(self, one: int, other: int) -> None:
+        for _ in range(1 + other // 3):
+            self.caches.step(self.pids[one % 4], other % 3 + 1)
+
+    def follow(self, one: int, other: int) -> None:
+        follower = self.followers[one % 4]
+        follower.step(self.readers[one // 4 % 2], (None, 1, 2, 3, 5)[other % 5])
+
+    def list(self, one: int, other: int) -> None:
+        if not self.lister.step():
+            self.lister = Lister(self.readers[one % 2], self.caches)
+
+    def away(self, one: int, other: int) -> None:
+        database = (self.caches.front, *self.caches.databases.values())[one % 4]
+        database.away = not database.away and other < 4
+
+    def pass_(self, one: int, other: int) -> None:
+        self.caches.clock.advance((one + 1) * 0.3)
+
+    def break_(self, one: int, other: int) -> None:
+        self.breaks += 1
+        self.followers[one % 4].give_up()
+        if other == 0:
+            self.readers[one % 2] = self.caches.reader()
+
+    def finish(self) -> None:
+        caches = self.caches
+        caches.finish()
+        wanted = [
+            lambda pid, name: True,
+            lambda pid, name: pid in (self.pids[0], self.pids[2]),
+            lambda pid, name: pid == self.pids[0] and name == "a",
+            lambda pid, name: True,
+        ]
+        for follower, each in zip(self.followers, wanted, strict=True):
+            follower.catch_up(self.readers[0], 3)
+            assert follower.copy == caches.cached(each)
+            before = follower.rows
+            follower.answer(self.readers[1])
+            assert follower.rows == before
+            if not follower.careful:
+                for (key, version), times in follower.told.items():
+                    pid = int.from_bytes(key[:4], "big")
+                    assert times <= 1 + caches.flips[pid], (key, version, times)
+
+
+setattr(Walk, "pass", Walk.pass_)
+setattr(Walk, "break", Walk.break_)
+_FORM: Any = Follower.__init__.__globals__["FORM"]
+
+
+@settings(SHARED)
+@given(history=HISTORY, hasty=st.booleans())
+def test_random_histories(tmp_path_factory: pytest.TempPathFactory, history: Any, hasty: bool) -> None:
+    folder = tmp_path_factory.mktemp("walk")
+    caches = MovingCaches(folder, lambda name: f"sqlite:{folder}/{name}.db")
+    try:
+        Walk(caches, hasty).run(history)
+    finally:
+        caches.close()
+        shutil.rmtree(folder)
