@@ -20,6 +20,7 @@ from lcc.domain.keys import url_key
 from lcc.model import Provider
 from lcc.roles.cu.resourcesync import CHANGES_EACH
 from lcc.roles.cu.web.resourcesync import Lists
+from lcc.storage.database.status import database_epoch
 from lcc.storage.providers.providers import add_provider
 from tests.support.cache import NOW, Cache, add_user
 from tests.support.databases import Backend
@@ -182,7 +183,8 @@ async def test_who_sees_what(backend: Backend, api: Api, cache: Cache, host: Con
 @pytest_twisted.ensureDeferred
 async def test_what_there_is_not(backend: Backend, api: Api, cache: Cache) -> None:
     provide(cache, ROOT)
-    wide = f"changelist/{0:019}-{CHANGES_EACH + 1:019}.xml"
+    epoch = cache.database.now(database_epoch)
+    wide = f"changelist/{0:019}-{CHANGES_EACH + 1:019}-{epoch}.xml"
     far = f"resourcelist/{2**63}-1-0.xml"
     odd = (
         "",
@@ -196,7 +198,9 @@ async def test_what_there_is_not(backend: Backend, api: Api, cache: Cache) -> No
         *odd,
         wide,
         far,
-        "changelist/5-4.xml",
+        f"changelist/5-4-{epoch}.xml",
+        f"changelist/{0:019}-{5:019}.xml",
+        f"changelist/{0:019}-{5:019}-another.xml",
         "capabilitylist.xml/x",
         "resourcelist/1-1-0.xml/x",
         "%ff.xml",

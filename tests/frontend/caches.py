@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from twisted.internet.defer import succeed
 from twisted.internet.task import Clock
 
 from lcc.config import QmConfig
@@ -19,6 +20,7 @@ from lcc.model import Provider
 from lcc.model.moves import Move, MoveState
 from lcc.roles.cu.formats import Nothing
 from lcc.roles.cu.front.cache import FrontCache
+from lcc.roles.cu.front.robots import FrontRobots
 from lcc.roles.cu.front.subs import Subs
 from lcc.roles.cu.query import Query
 from lcc.roles.sub_databases import SubDatabases
@@ -108,24 +110,42 @@ class Moving:
         return result_of(store.move_step(self.caches.now, function, *args))[0]
 
 
+class _Between(_Database):
+    """:ivar caches: whose ``between`` is called before each question."""
+
+    caches: MovingCaches
+
+    def interact(self, function: Any, *args: Any) -> Any:
+        between, self.caches.between = self.caches.between, None
+        if between is not None:
+            between()
+            self.caches.between = between
+        return super().interact(function, *args)
+
+    select = interact
+
+
 class MovingCaches:
     """
     :ivar pages: what there is: provider -> name -> page.
     :ivar homes: where each provider's pages change.
     :ivar still: providers that do not change at present.
     :ivar flips: how often each has moved.
+    :ivar between: is called before each question of a reader.
     :ivar hasty: pages change at a provider's new home as soon as all have arrived.
     """
 
     def __init__(self, home: Path, url: Callable[[str], str], subs: int = 3, providers: int = 4) -> None:
         self.clock = Clock()
-        self.front = _Database(url("front"), home, FE)
+        self.between: Callable[[], None] | None = None
+        home.mkdir(exist_ok=True)
+        self.front = self._database(url("front"), home, FE)
         self.databases: dict[int, _Database] = {}
         self.stores: dict[int, QueueStore] = {}
         by_url: dict[str, _Database] = {}
         for number in range(1, subs + 1):
             text = url(f"sub{number}")
-            database = by_url[text] = self.databases[number] = _Database(text, home, MAIN)
+            database = by_url[text] = self.databases[number] = self._database(text, home, MAIN)
             own = [f"epoch{number}"]
             database.now(lambda txn, own=own: txn.execute("UPDATE meta SET value = ? WHERE name = 'epoch'", own))
             database.now(limit_pids, 100 * (number - 1) + 1, 100 * number)
@@ -147,6 +167,11 @@ class MovingCaches:
             pid = self.databases[subid].now(add_provider, Provider(0, roots, f"h{number}"))
             self.pages[pid], self.homes[pid] = {}, subid
 
+    def _database(self, url: str, home: Path, series: str) -> _Database:
+        database = _Between(url, home, series)
+        database.caches = self
+        return database
+
     @property
     def now(self) -> int:
         return int(NOW + self.clock.seconds())
@@ -154,8 +179,9 @@ class MovingCaches:
     def reader(self) -> FrontCache:
         """A new ``lcc-fe-cu``: it knows nothing of moves yet."""
         databases: Any = SubDatabases(self._find, lambda url: None, lambda place: None)  # type: ignore[arg-type, return-value]
-        self._subs.append(Subs(self.front, databases, self.clock, 100))  # type: ignore[arg-type]
-        return FrontCache(self.front, self._subs[-1])
+        subs = Subs(self.front, databases, self.clock, 100)  # type: ignore[arg-type]
+        self._subs.append(subs)
+        return FrontCache(self.front, subs, FrontRobots(subs, lambda sub, sites: succeed(None), self.clock))
 
     def put(self, pid: int, name: str) -> bool:
         """A page is fetched, or has changed."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import attrs
@@ -13,13 +14,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lcc.model.moves import MoveState
-from lcc.roles.cu.front.tokens import parse_front_token
+from lcc.roles.cu.front import changes, listing
+from lcc.roles.cu.front.tokens import Position, parse_front_token
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.tokens import StartAgain
+from lcc.storage.queue import arrivals, departing
 from lcc.storage.views import moved, selected
 from lcc.storage.views.selected import Selection
-from tests.frontend.caches import Follower, Lister, MovingCaches
+from tests.frontend import caches as caches_of_tests
+from tests.frontend.caches import FORM, Follower, Lister, MovingCaches
 from tests.support.databases import result_of
+from tests.support.switches import LONG
 
 SHARED = settings(
     deadline=None,
@@ -172,7 +177,6 @@ def test_a_page_that_changes_before_the_map_says_so(caches: MovingCaches) -> Non
     caches.put(P2, "a")
     caches.clock.advance(2)
     follower.answer(cache)
-    assert follower.copy[caches.key(P2, "a")] or True
     caches.finish()
     follower.catch_up(cache)
     assert follower.copy == caches.cached()
@@ -206,6 +210,23 @@ def test_the_new_home_is_away(caches: MovingCaches) -> None:
     assert follower.copy == caches.cached()
     assert ".b" not in follower.token
     assert max(follower.told.values()) <= 2
+
+
+def test_what_is_left_behind_is_not_told(caches: MovingCaches) -> None:
+    """The former home removes its rows when its queue manager comes to it; the new one has changed some by then."""
+    fill(caches)
+    cache, follower = caches.reader(), Follower(Query())
+    follower.catch_up(cache)
+    caches.put(P3, "a")
+    former = caches.version
+    caches.move(P3, 1, MoveState.ACTIVE)
+    caches.put(P3, "a")
+    caches.clock.advance(2)
+    assert follower.answer(cache) == 1
+    assert (caches.key(P3, "a"), former) not in follower.told
+    caches.finish()
+    assert follower.answer(cache) == 0
+    assert follower.copy == caches.cached()
 
 
 def test_selections(caches: MovingCaches) -> None:
@@ -285,9 +306,9 @@ def test_the_front_ends_database_is_away_while_a_provider_leaves(caches: MovingC
     caches.front.away = True
     caches.clock.advance(2)
     # Where it was and where it is cannot be read without the map; the third can.
-    piece = result_of(cache.begin(attrs.evolve(Query(), since=follower.token), _FORM))
+    piece = result_of(cache.begin(attrs.evolve(Query(), since=follower.token), FORM))
     while piece.after is not None:
-        piece = result_of(cache.go_on(piece.after, _FORM))
+        piece = result_of(cache.go_on(piece.after, FORM))
     assert sorted(piece.missing) == ["a", "b"]
     caches.front.away = False
     caches.clock.advance(2)
@@ -322,7 +343,7 @@ def test_a_listing_in_the_midst_of_moves(caches: MovingCaches) -> None:
 
 # Random histories.
 
-OPERATIONS = ("put", "put", "put", "delete", "step", "step", "step", "follow", "follow", "follow", "list", "pass", "away", "break")
+OPERATIONS = (*("put", "step", "follow") * 3, "delete", "list", "pass", "away", "break", "settle")
 HISTORY = st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 11), st.integers(0, 11)), max_size=150)
 
 
@@ -362,12 +383,28 @@ class Walk:
             self.caches.step(self.pids[one % 4], other % 3 + 1)
 
     def follow(self, one: int, other: int) -> None:
+        self._between(one + other)
         follower = self.followers[one % 4]
         follower.step(self.readers[one // 4 % 2], (None, 1, 2, 3, 5)[other % 5])
+        self.caches.between = None
+
+    def _between(self, number: int) -> None:
+        """Some steps of moves come between two questions to the databases."""
+        left = number % 5
+
+        def step() -> None:
+            nonlocal left
+            if left:
+                left -= 1
+                self.caches.step(self.pids[(number + left) % 4], (number + left) % 3 + 1)
+
+        self.caches.between = step
 
     def list(self, one: int, other: int) -> None:
+        self._between(one + other)
         if not self.lister.step():
             self.lister = Lister(self.readers[one % 2], self.caches)
+        self.caches.between = None
 
     def away(self, one: int, other: int) -> None:
         database = (self.caches.front, *self.caches.databases.values())[one % 4]
@@ -381,6 +418,17 @@ class Walk:
         self.followers[one % 4].give_up()
         if other == 0:
             self.readers[one % 2] = self.caches.reader()
+
+    def settle(self, one: int, other: int) -> None:
+        """Everything comes to rest; then a provider moves, and nobody is told anything."""
+        self.caches.finish()
+        for follower in self.followers:
+            follower.catch_up(self.readers[0], 3)
+        pid = self.pids[one % 4]
+        self.caches.move(pid, self.caches.homes[pid] % 3 + 1)
+        self.caches.clock.advance(2)
+        for follower in self.followers:
+            assert follower.answer(self.readers[other % 2]) == 0
 
     def finish(self) -> None:
         caches = self.caches
@@ -405,16 +453,78 @@ class Walk:
 
 setattr(Walk, "pass", Walk.pass_)
 setattr(Walk, "break", Walk.break_)
-_FORM: Any = Follower.__init__.__globals__["FORM"]
 
 
 @settings(SHARED)
 @given(history=HISTORY, hasty=st.booleans())
 def test_random_histories(tmp_path_factory: pytest.TempPathFactory, history: Any, hasty: bool) -> None:
-    folder = tmp_path_factory.mktemp("walk")
+    walk(tmp_path_factory.mktemp("walk"), history, hasty)
+
+
+def walk(folder: Path, history: list[tuple[str, int, int]], hasty: bool = False) -> None:
     caches = MovingCaches(folder, lambda name: f"sqlite:{folder}/{name}.db")
     try:
         Walk(caches, hasty).run(history)
     finally:
         caches.close()
         shutil.rmtree(folder)
+
+
+def random_history(seed: int, length: int = 250) -> list[tuple[str, int, int]]:
+    random = Random(seed)
+    return [(random.choice(OPERATIONS), random.randrange(12), random.randrange(12)) for _ in range(length)]
+
+
+@pytest.mark.parametrize("seed", range(200 if LONG else 12))
+def test_long_random_histories(tmp_path: Path, seed: int) -> None:
+    walk(tmp_path / "walk", random_history(seed), hasty=seed % 2 == 1)
+
+
+def _without_origins(*args: Any) -> Any:
+    arrived = arrivals.arrive_page(*args)
+    args[0].txn.execute("DELETE FROM origins")
+    return arrived
+
+
+def _in_walks(folder: Path) -> None:
+    for seed in range(50):
+        walk(folder, random_history(seed, 120))
+
+
+def _in(test: Callable[[MovingCaches], None]) -> Callable[[Path], None]:
+    def run(folder: Path) -> None:
+        caches = MovingCaches(folder, lambda name: f"sqlite:{folder}/{name}.db")
+        try:
+            test(caches)
+        finally:
+            caches.close()
+
+    return run
+
+
+PLANTED: dict[str, tuple[tuple[Any, str, Any], Callable[[Path], None]]] = {
+    "rows arrive without origins": ((caches_of_tests, "arrive_page", _without_origins), _in_walks),
+    "origin dropped": ((departing, "_with_origins", lambda txn, rows: rows), _in_walks),
+    "stale map": ((changes, "knows_flips", lambda txn, view: True), _in_walks),
+    "what is imported is not told": (
+        (changes, "imported_page", lambda *args: moved.ImportedPage([], None)),
+        _in_walks,
+    ),
+    "positions go on": ((Position, "seen", property(lambda position: position.number)), _in_walks),
+    "stale map of a listing": (
+        (listing, "knows_flips", lambda txn, view: True),
+        _in(test_a_listing_while_a_provider_moves),
+    ),
+    "what is left behind is told": (
+        (changes, "told_here", lambda txn, view, rows: rows),
+        _in(test_what_is_left_behind_is_not_told),
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_planted_bugs_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bug: str) -> None:
+    plant, find = PLANTED[bug]
+    monkeypatch.setattr(*plant)
+    with pytest.raises(AssertionError):
+        find(tmp_path / "walk")

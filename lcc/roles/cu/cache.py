@@ -67,8 +67,8 @@ class Cache(Protocol):
         :param after: as the page before says.
         """
 
-    def tasks(self, pid: int) -> Deferred[Reads | None]:
-        """The tables of tasks of the LCC where a provider's rows are; None: it has none (yet).
+    def tasks(self, pid: int) -> Deferred[list[Reads]]:
+        """The tables of tasks of the LCC where a provider's rows are, then of those where they have been.
 
         :raises StoreUnavailable: (as the Deferred's failure) nobody can say.
         """
@@ -134,8 +134,8 @@ class OneLcc:
     def more_items(self, after: Any) -> Deferred[ItemPage]:
         return self._tasks.interact(items_page, after)
 
-    def tasks(self, pid: int) -> Deferred[Reads | None]:
-        return succeed(self._tasks)
+    def tasks(self, pid: int) -> Deferred[list[Reads]]:
+        return succeed([self._tasks])
 
     def robots(self, asked: Sequence[AskedSite], pids: Collection[int] | None) -> Deferred[list[bytes]]:
         return Deferred.fromCoroutine(self._robots(asked, pids))
@@ -165,5 +165,21 @@ async def row_of(cache: Cache, key: bytes) -> CachedUrl | None:
 
     :raises StoreUnavailable: nobody answers.
     """
-    row: CachedUrl | None = await (await cache.home(pid_of(key))).select(url, key)
+    row: CachedUrl | None = await at_home(cache, pid_of(key), url, key)
     return row
+
+
+async def at_home(cache: Cache, pid: int, function: Callable[..., Any], *args: Any) -> Any:
+    """What ``function(txn, *args)`` finds in one SELECT among a provider's rows, also if they are just leaving.
+
+    :raises StoreUnavailable: nobody answers.
+    """
+    home = await cache.home(pid)
+    while True:
+        found = await home.select(function, *args)
+        if found:
+            return found
+        now = await cache.home(pid)
+        if now is home:
+            return found
+        home = now

@@ -22,7 +22,7 @@ from lcc.insight.records import CACHED
 from lcc.model import CachedUrl
 from lcc.protocols.xmltext import attributes, escape
 from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.status import forgotten_upto, last_change, last_change_time
+from lcc.storage.database.status import database_epoch, forgotten_upto, last_change, last_change_time
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.selected import (
     EXAMINED_ROWS,
@@ -54,10 +54,12 @@ class Piece:
     """A part of a document.
 
     :ivar after: gives the next one; None: this was the last.
+    :ivar anywhere: it does so in another database, too, which the provider has moved to meanwhile.
     """
 
     data: bytes
     after: Callable[[Txn], Piece] | None = None
+    anywhere: bool = False
 
 
 @attrs.frozen
@@ -140,7 +142,7 @@ def _resources(source: Source, at: int, high: bytes, after: bytes, txn: Txn) -> 
     data = _rows(_resource(source, row, at) for row in rows if row.fetched_fileid is not None)
     if page.after is None or page.after >= high:
         return Piece(data + _end("urlset"))
-    return Piece(data, partial(_resources, source, at, high, page.after))
+    return Piece(data, partial(_resources, source, at, high, page.after), anywhere=True)
 
 
 def _resource(source: Source, row: CachedUrl, at: int) -> str:
@@ -162,7 +164,7 @@ def change_list(txn: Txn, source: Source, each: int = CHANGES_EACH) -> Piece:
         head = _changes_head(txn, source, first)
         piece = _numbered(source, numbers, 0, txn)
         return attrs.evolve(piece, data=head + piece.data)
-    first = max(first, last - CHANGES_MAX)
+    first, epoch = max(first, last - CHANGES_MAX), database_epoch(txn)
     ends = [*range(first, last, each), last]
     times = [change_time_after(txn, number) for number in ends]
     parts = []
@@ -170,7 +172,7 @@ def change_list(txn: Txn, source: Source, each: int = CHANGES_EACH) -> Piece:
         between = {"from": utc(times[place]), "until": utc(times[place + 1])}
         if ends[place + 1] == last:
             del between["until"]
-        name = f"{CHANGES}/{ends[place]:019}-{ends[place + 1]:019}"
+        name = f"{CHANGES}/{ends[place]:019}-{ends[place + 1]:019}-{epoch}"
         parts.append(_entry(source.document(name), between, "sitemap"))
     begin = _begin("sitemapindex", source.document(CAPABILITIES), {"capability": CHANGES, "from": utc(times[0])})
     return Piece(begin + _rows(parts) + _end("sitemapindex"))
@@ -189,7 +191,7 @@ def _changes_head(txn: Txn, source: Source, first: int, index: str = "") -> byte
 
 
 def _numbered(source: Source, numbers: list[int], begin: int, txn: Txn) -> Piece:
-    # What has changed once more meanwhile is not among them: it belongs to the next list.
+    # What has changed once more meanwhile, or moved, is not among them: it belongs to the next list.
     end = begin + EXAMINED_ROWS
     data = _change_rows(source, rows_of_changes(txn, source.pid, numbers[begin:end]))
     if end >= len(numbers):

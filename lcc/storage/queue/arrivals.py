@@ -204,7 +204,7 @@ def _shift(write: WriteTransaction, pid: int) -> int:
     there = from_text(txn.value("SELECT rowtext FROM staged WHERE pid = ? AND kind = ?", [pid, COUNTERS_KIND]))
     shift = write.reach("psetid", 0)
     write.reach("psetid", shift + there["psetid"])
-    for name in ("batch", "behind"):
+    for name in ("batch", "behind", "change_time"):
         write.reach(name, there[name])
     _stage(txn, pid, _SHIFT, [(b"\0", f'{{"shift":{shift}}}')])
     return shift

@@ -50,7 +50,7 @@ WHOLE: dict[str, tuple[tuple[str, ...], str]] = {
     "heldsweeps": (HeldSweep._fields, "pid"),
 }
 """Tables with few rows of a provider: all their columns, and the order of the rows."""
-_COUNTERS = ("batch", "psetid", "behind")
+_COUNTERS = ("batch", "psetid", "behind", "change_time")
 COUNTERS_KIND = "counters"
 SAID_COLUMNS = ("notifier", "epoch", "numbers", "time")
 SAID_KIND = "notifierpos"

@@ -48,9 +48,13 @@ def knows_flips(txn: Txn, view: MapView) -> bool:
     return not view.leaving or not txn.query_in(left, view.leaving)
 
 
-def has_left(txn: Txn, pid: int) -> bool:
-    """Whether a provider has moved away from here, and not come back."""
-    return bool(txn.value("SELECT arrived = 0 FROM flips WHERE pid = ? ORDER BY flip DESC LIMIT 1", [pid], 0))
+def departed(txn: Txn, pids: Collection[int]) -> set[int]:
+    """Those of these providers that have moved away from here, and not come back."""
+    rows = txn.query_in("SELECT pid, flip, arrived FROM flips WHERE pid IN ({in})", sorted(pids))
+    last: dict[int, tuple[int, int]] = {}
+    for pid, flip, arrived in rows:
+        last[pid] = max(last.get(pid, (0, 0)), (flip, arrived))
+    return {pid for pid, (_, arrived) in last.items() if not arrived}
 
 
 def told_here(txn: Txn, view: MapView, rows: list[CachedUrl]) -> list[CachedUrl] | None:

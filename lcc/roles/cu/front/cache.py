@@ -82,10 +82,13 @@ class FrontCache:
     def more_items(self, after: Any) -> Deferred[ItemPage]:
         return Deferred.fromCoroutine(self._items.go_on(after))
 
-    def tasks(self, pid: int) -> Deferred[Reads | None]:
-        async def find() -> Reads | None:
-            sub = await self._subs.home(pid)
-            return None if sub is None else self._subs.tasks(sub)
+    def tasks(self, pid: int) -> Deferred[list[Reads]]:
+        async def find() -> list[Reads]:
+            home = await self._subs.home(pid)
+            former = [move.source for move in reversed((await self._subs.map()).moves_of(pid))]
+            subs = [home, *map(self._subs.by_number, former)]
+            tasks = [self._subs.tasks(sub) for sub in dict.fromkeys(subs) if sub is not None]
+            return [each for each in tasks if each is not None]
 
         return Deferred.fromCoroutine(find())
 

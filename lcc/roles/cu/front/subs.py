@@ -133,7 +133,7 @@ class Subs:
         return {subid: vitals[subid].change_number if subid in vitals else None for subid in gone}
 
     async def home(self, pid: int) -> Sub | None:
-        """The sub-LCC that a provider is in; None: there can be no such one.
+        """The sub-LCC that a provider's rows are in; None: there can be no such one.
 
         :raises StoreUnavailable: the front end's database does not say.
         """
@@ -188,7 +188,9 @@ class Subs:
 
     def by_number(self, subid: int) -> Sub | None:
         """The sub-LCC of this number; None: there is none."""
-        return next((self._sub(known) for known in self._listed if known.subid == subid), None)
+        there = (each for each in self._listed if each.subid == subid and each.state is not SubState.REMOVED)
+        known = next(there, None)
+        return None if known is None else self._sub(known)
 
     @property
     def waiting(self) -> int:

@@ -26,7 +26,7 @@ from lcc.insight.records import CACHED
 from lcc.model import COUNTED, CachedUrl
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
-from lcc.roles.cu.cache import Cache, row_of
+from lcc.roles.cu.cache import Cache, at_home, row_of
 from lcc.roles.cu.query import QueryError, parse_query
 from lcc.roles.cu.web.listings import asked_pairs
 from lcc.roles.cu.web.replies import Asked
@@ -111,10 +111,9 @@ class Contents(Asked):
         except UrlError as error:
             raise QueryError([f"curl or mimetype: {error}"]) from None
         key = url_key(pid, curl, "")
-        home = await self.cache.home(pid)
         found = [
             row
-            for row in await home.select(views, key)
+            for row in await at_home(self.cache, pid, views, key)
             if row.curl == curl
             and row.source & (asked.sources or COUNTED)
             and (not mimetypes or row.mimetype in mimetypes)
@@ -125,9 +124,11 @@ class Contents(Asked):
 
     async def _send_text(self, request: Request, row: CachedUrl) -> None:
         """The text of a page, made of the content that is in the cache now."""
-        tasks = await self.cache.tasks(row.pid)
-        found = None if tasks is None else await tasks.select(text_of_page, row.key)
-        if found is None or found.md5 != row.md5:
+        for tasks in await self.cache.tasks(row.pid):
+            found = await tasks.select(text_of_page, row.key)
+            if found is not None and found.md5 == row.md5:
+                break
+        else:
             raise HttpError(404, "there is no text of this content (yet)")
         etag = f'"{row.md5}-text"'
         request.setHeader("etag", etag)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.server import Request
 
+from lcc.errors import StoreUnavailable
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
@@ -33,8 +35,10 @@ from lcc.roles.cu.resourcesync import (
     resource_part,
 )
 from lcc.roles.cu.web.replies import Asked
+from lcc.storage.database.status import database_epoch
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import provider_ids
+from lcc.storage.views.moved import departed
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import text_header
 from lcc.transport.http_streaming import HttpWriter
@@ -42,13 +46,65 @@ from lcc.transport.http_streaming import HttpWriter
 _PID_MAX = 2**31 - 1
 _PARTS = {
     RESOURCES: re.compile(rb"([0-9]{1,19})-([0-9]{1,6})-([0-9]{1,6})\.xml").fullmatch,
-    CHANGES: re.compile(rb"([0-9]{1,19})-([0-9]{1,19})\.xml").fullmatch,
+    CHANGES: re.compile(rb"([0-9]{1,19})-([0-9]{1,19})-([0-9A-Za-z_]{1,64})\.xml").fullmatch,
 }
 _is_host = re.compile(
     r"[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?", re.ASCII
 ).fullmatch
 
 Begin = Callable[[Txn], Piece]
+
+
+class _Reader:
+    """Reads the parts of a document, one after the other.
+
+    :param home: where it begins.
+    """
+
+    def __init__(self, home: Reads, begin: Begin) -> None:
+        self.home = home
+        self.begin = begin
+
+    async def first(self) -> Piece:
+        """The first part.
+
+        :raises StoreUnavailable: nobody answers.
+        """
+        return await self.home.interact(self.begin)
+
+    async def next(self, piece: Piece) -> Piece:
+        """The part after this one."""
+        assert piece.after is not None
+        return await self.home.interact(piece.after)
+
+
+class _ProviderReader(_Reader):
+    """The same of a provider's document: where the provider is by then.  What it leaves has no rows that tell so."""
+
+    def __init__(self, home: Reads, begin: Begin, cache: Cache, pid: int) -> None:
+        super().__init__(home, begin)
+        self._cache = cache
+        self._pid = pid
+
+    async def first(self) -> Piece:
+        return await self._at_home(self.begin)
+
+    async def next(self, piece: Piece) -> Piece:
+        return await (self._at_home(piece.after) if piece.anywhere and piece.after else super().next(piece))
+
+    async def _at_home(self, part: Begin) -> Piece:
+        while True:
+            piece = await self.home.interact(_unless_left, self._pid, part)
+            if piece is not None:
+                return piece
+            home = await self._cache.home(self._pid)
+            if home is self.home:
+                raise StoreUnavailable(f"provider {self._pid} has moved away")
+            self.home = home
+
+
+def _unless_left(txn: Txn, pid: int, part: Begin) -> Piece | None:
+    return None if departed(txn, [pid]) else part(txn)
 
 
 class _Document(Asked):
@@ -65,8 +121,8 @@ class _Document(Asked):
         self._stall = stall_seconds
         self._url = url and f"{url.rstrip('/')}/"
 
-    async def begin(self, request: Request, access: Access, url: str) -> tuple[Reads, Begin]:
-        """What begins the document that is asked for, and where.
+    async def begin(self, request: Request, access: Access, url: str) -> _Reader:
+        """What reads the document that is asked for.
 
         :raises HttpError: there is none.
         """
@@ -75,8 +131,8 @@ class _Document(Asked):
     async def answer(self, request: Request, access: Access) -> None:
         if not access.content:
             raise HttpError(403, "this token is for rows only")
-        home, begin = await self.begin(request, access, self._url or own_url(request))
-        piece = await home.interact(begin)
+        reader = await self.begin(request, access, self._url or own_url(request))
+        piece = await reader.first()
         request.setHeader("content-type", MEDIA_TYPE)
         request.setHeader("cache-control", "no-store")
         request.setHeader("x-content-type-options", "nosniff")
@@ -87,7 +143,7 @@ class _Document(Asked):
         writer.write(piece.data)
         while piece.after is not None:
             await writer.room()
-            piece = await home.interact(piece.after)
+            piece = await reader.next(piece)
             writer.write(piece.data)
         writer.finish()
 
@@ -95,7 +151,7 @@ class _Document(Asked):
 class Description(_Document):
     """``GET /.well-known/resourcesync``: the source description."""
 
-    async def begin(self, request: Request, access: Access, url: str) -> tuple[Reads, Begin]:
+    async def begin(self, request: Request, access: Access, url: str) -> _Reader:
         homes = await self.cache.homes()
         pids: list[int] = []
         for home in homes[1:]:
@@ -105,7 +161,7 @@ class Description(_Document):
             found = sorted({*pids, *provider_ids(txn, access.providers, PROVIDERS_MAX)})
             return Piece(description(url, found[:PROVIDERS_MAX]))
 
-        return homes[0], begin
+        return _Reader(homes[0], begin)
 
 
 class Lists(_Document):
@@ -118,7 +174,7 @@ class Lists(_Document):
     resources_each = RESOURCES_EACH
     changes_each = CHANGES_EACH
 
-    async def begin(self, request: Request, access: Access, url: str) -> tuple[Reads, Begin]:
+    async def begin(self, request: Request, access: Access, url: str) -> _Reader:
         path: list[bytes] = list(request.postpath or ())
         try:
             pid = parse_number(path[0].decode("ascii", "replace") if path else "", _PID_MAX, 1)
@@ -133,7 +189,7 @@ class Lists(_Document):
                 raise HttpError(404, "there is no such provider")
             return make(txn)
 
-        return await self.cache.home(pid), begin
+        return _ProviderReader(await self.cache.home(pid), begin, self.cache, pid)
 
     def _document(self, source: Source, path: list[bytes]) -> Begin:
         """
@@ -152,16 +208,21 @@ class Lists(_Document):
         match = _PARTS.get(folder.decode("ascii", "replace"), lambda _: None)(name)
         if match is None:
             raise ValueError("there is no such part")
-        numbers = [parse_number(text.decode(), INT64_MAX) for text in match.groups()]
         if folder == CHANGES.encode():
-            first, last = numbers
+            first, last = (parse_number(text.decode(), INT64_MAX) for text in match.groups()[:2])
             if not first <= last <= first + CHANGES_EACH:
                 raise ValueError("no part of a change list")
-            return lambda txn: change_part(txn, source, first, last)
-        at, count, part = numbers
+            return partial(_change_part, source, first, last, match[3].decode())
+        at, count, part = (parse_number(text.decode(), INT64_MAX) for text in match.groups())
         if not part < count <= PARTS_MAX:
             raise ValueError("no part of a resource list")
         return lambda txn: resource_part(txn, source, at, count, part)
+
+
+def _change_part(source: Source, first: int, last: int, epoch: str, txn: Txn) -> Piece:
+    if epoch != database_epoch(txn):
+        raise HttpError(404, "this part is of another database, or of one from before a loss: read the list again")
+    return change_part(txn, source, first, last)
 
 
 def own_url(request: Any) -> str:

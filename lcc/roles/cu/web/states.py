@@ -12,6 +12,8 @@ from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.url_states import Notifier, asked_provider, check_states, parse_notifier, read_states
 from lcc.roles.cu.web.line_questions import Answers, LineQuestions, Question
 from lcc.roles.cu.web.listings import asked_pairs
+from lcc.storage.database.transactions import Txn
+from lcc.storage.views.moved import departed
 from lcc.transport.http_server import BodyRequest
 
 
@@ -24,17 +26,30 @@ class States(LineQuestions):
         return lambda some: self._answers(access, notifier, some)
 
     async def _answers(self, access: Access, notifier: Notifier, questions: Sequence[Question]) -> bytes:
-        by_home: defaultdict[Reads, list[int]] = defaultdict(list)
-        homes: dict[int, Reads] = {}
-        for place, question in enumerate(questions):
-            pid = asked_provider(question)
-            if pid not in homes:
-                homes[pid] = await self.cache.home(pid)
-            by_home[homes[pid]].append(place)
         answers: list[dict[str, Any]] = [{}] * len(questions)
-        for home, places in by_home.items():
-            asked = [questions[place] for place in places]
-            found = await home.interact(read_states, access, notifier, asked)
-            for place, answer in zip(places, found, strict=True):
-                answers[place] = answer
+        homes: dict[int, Reads] = {}
+        open_places = list(range(len(questions)))
+        while open_places:
+            by_home: defaultdict[Reads, list[int]] = defaultdict(list)
+            former, homes = homes, {}
+            for place in open_places:
+                pid = asked_provider(questions[place])
+                if pid not in homes:
+                    homes[pid] = await self.cache.home(pid)
+                if homes[pid] is not former.get(pid):  # else it has left for somewhere that nobody knows
+                    by_home[homes[pid]].append(place)
+            open_places = []
+            for home, places in by_home.items():
+                asked = [questions[place] for place in places]
+                found, gone = await home.interact(_states, access, notifier, asked)
+                for place, answer in zip(places, found, strict=True):
+                    answers[place] = answer
+                open_places += [place for place in places if asked_provider(questions[place]) in gone]
         return JsonLines().rows(answers) if answers else b""
+
+
+def _states(
+    txn: Txn, access: Access, notifier: Notifier, questions: Sequence[Question]
+) -> tuple[list[dict[str, Any]], set[int]]:
+    """The answers, and the providers whose rows are leaving."""
+    return read_states(txn, access, notifier, questions), departed(txn, {asked_provider(each) for each in questions})
