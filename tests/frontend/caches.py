@@ -31,9 +31,10 @@ from lcc.storage.fe import moves
 from lcc.storage.fe.sublccs import add_sublcc, get_sublcc
 from lcc.storage.providers.pid_range import limit_pids
 from lcc.storage.providers.providers import add_provider
-from lcc.storage.queue.arrivals import arrive_page, leave_page
+from lcc.storage.queue.arrivals import admit, arrive_page, leave_page
 from lcc.storage.queue.departing import departing_page, departing_whole
-from lcc.storage.queue.staging import stage_page, stage_whole
+from lcc.storage.queue.following import position_now
+from lcc.storage.queue.staging import Cursor, stage_page, stage_whole
 from lcc.storage.queue.store import QueueStore
 from lcc.storage.queue.write_transaction import WriteTransaction
 from tests.frontend.kit import NOW, sublcc
@@ -80,9 +81,12 @@ class Moving:
         caches.front.now(moves.obeyed, fence)
         database = caches.databases[self.move.source]
         page = database.now(departing_page, pid, "lccurl", b"", 1 << 20)
-        self._at(dest, stage_page, RULES, pid, "lccurl", b"", page, 0, "")
+        cursor = Cursor(database.now(position_now), None)
+        self._at(dest, stage_page, RULES, pid, ("lccurl", b""), page, 0, "", cursor)
         self._at(dest, stage_whole, pid, database.now(departing_whole, pid))
         yield self._note(moves.flip)
+        self._at(dest, admit, self.move)
+        caches.front.now(moves.admit, self.move, caches.now)
         more = True
         while more:
             more = self._at(dest, arrive_page, RULES, self.move, 0, "", _LEFT_ROWS).more
@@ -92,9 +96,10 @@ class Moving:
         if caches.hasty:
             caches.still.discard(pid)
         yield True
-        yield self._note(moves.activate)
+        self._note(moves.activate)
         caches.still.discard(pid)
         caches.flips[pid] += 1
+        yield True
         while self._at(source, leave_page, self.move, _LEFT_ROWS):
             yield True
         fence = caches.front.now(moves.get_fence, pid, self.move.source)

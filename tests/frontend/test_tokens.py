@@ -173,7 +173,7 @@ def test_a_page_that_changes_before_the_map_says_so(caches: MovingCaches) -> Non
     moving = caches.move(P1, 2, MoveState.FLIPPED)
     while caches.homes[P1] == 1:
         moving.step()
-    caches.put(P1, "a")
+    assert caches.put(P1, "a")
     caches.put(P2, "a")
     caches.clock.advance(2)
     follower.answer(cache)
@@ -220,7 +220,7 @@ def test_what_is_left_behind_is_not_told(caches: MovingCaches) -> None:
     caches.put(P3, "a")
     former = caches.version
     caches.move(P3, 1, MoveState.ACTIVE)
-    caches.put(P3, "a")
+    assert caches.put(P3, "a")
     caches.clock.advance(2)
     assert follower.answer(cache) == 1
     assert (caches.key(P3, "a"), former) not in follower.told
