@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,11 @@ class MovingCaches:
         subs = Subs(self.front, databases, self.clock, 100)  # type: ignore[arg-type]
         self._subs.append(subs)
         return FrontCache(self.front, subs, FrontRobots(subs, lambda sub, sites: succeed(None), self.clock))
+
+    @cached_property
+    def several(self) -> FrontCache:
+        """One that is always there."""
+        return self.reader()
 
     def put(self, pid: int, name: str) -> bool:
         """A page is fetched, or has changed."""

@@ -78,7 +78,7 @@ class _Reader:
         return await self.home.interact(piece.after)
 
 
-class _ProviderReader(_Reader):
+class ProviderReader(_Reader):
     """The same of a provider's document: where the provider is by then.  What it leaves has no rows that tell so."""
 
     def __init__(self, home: Reads, begin: Begin, cache: Cache, pid: int) -> None:
@@ -189,7 +189,7 @@ class Lists(_Document):
                 raise HttpError(404, "there is no such provider")
             return make(txn)
 
-        return _ProviderReader(await self.cache.home(pid), begin, self.cache, pid)
+        return ProviderReader(await self.cache.home(pid), begin, self.cache, pid)
 
     def _document(self, source: Source, path: list[bytes]) -> Begin:
         """
