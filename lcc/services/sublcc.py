@@ -7,14 +7,15 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from lcc.config import Config
-from lcc.model.frontend import Vitals
+from lcc.model.frontend import SubLcc, SubState, Vitals
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.moving import Moving
 from lcc.roles.qm.surveyor import Surveyor
 from lcc.roles.sub_databases import SubDatabases
 from lcc.services.environment import Environment
 from lcc.storage.database.database import Database, DatabaseService
-from lcc.storage.database.place import front_end_place
+from lcc.storage.database.migrations import TASKS
+from lcc.storage.database.place import front_end_place, place_beside
 from lcc.storage.fe.sublccs import report_vitals
 from lcc.storage.queue.store import QueueStore
 from lcc.storage.views.vitals import vitals
@@ -66,10 +67,21 @@ def sublcc_services(
     reporter = Surveyor(
         lambda: Deferred.fromCoroutine(report()), reactor, settings.report_interval, "Cannot report to the front end"
     )
-    others = SubDatabases(
+    databases = SubDatabases(
         lambda url: environment.database(
             url, config.home, reactor, config.database, random=environment.chance, lean=True
-        )
+        ),
+        lambda url: place_beside(url, config.home, config.database, TASKS),
+        lambda place: environment.database(
+            place.url,
+            place.home,
+            reactor,
+            config.database,
+            random=environment.chance,
+            series=place.series,
+            lean=True,
+        ),
     )
-    moving = Moving(settings.name, engine, store, database, front, others)
-    return DatabaseService(front, "of the front end"), others, _Again(reporter), _Again(moving)
+    own = SubLcc(0, settings.name, SubState.OPEN, (), False, "", "", config.database.url, 0, 0, 0, 0)
+    moving = Moving(settings.name, engine, store, database, front, databases, lambda: databases.tasks_of(own))
+    return DatabaseService(front, "of the front end"), databases, _Again(reporter), _Again(moving)

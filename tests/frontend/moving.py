@@ -12,18 +12,22 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from lcc.domain.items import ItemRules
 from lcc.domain.rules import QueueRules
+from lcc.domain.task_rules import TaskRules
 from lcc.model import UrlNotice
 from lcc.model.frontend import AtHome, SubLcc
 from lcc.model.moves import Move, MoveState
 from lcc.protocols.work import Fetch
 from lcc.roles.qm.moves.moving import Moving
-from lcc.storage.database.migrations import FE
+from lcc.storage.database.migrations import FE, TASKS
 from lcc.storage.fe import moves
 from lcc.storage.fe.placements import placements
 from lcc.storage.fe.sublccs import add_sublcc, get_sublcc
 from lcc.storage.providers.pid_range import limit_pids
 from lcc.storage.queue.store import QueueStore
+from lcc.storage.tasks.items import ItemStore
+from lcc.storage.tasks.store import TaskStore
 from lcc.testing.inline_database import InlineDatabase
 from tests.frontend.kit import NOW, sublcc
 from tests.support.roles.qm import FakeBotm, FakeUns, World
@@ -85,6 +89,8 @@ class Sub:
         self.botm = FakeBotm(self.world, machine=10 * number, orders_max=4)
         self.uns = FakeUns(self.world, f"uns{number}")
         self.moving: Moving | None = None
+        self.tasks: InlineDatabase | None = None
+        self.scheduler: TaskStore | None = None
         self.start()
 
     @property
@@ -109,8 +115,30 @@ class Sub:
             self.uns = FakeUns(world, f"uns{self.number}")
         store: Any = world.engine.store
         arguments: Any = (Watched(self.database, self.killed), Watched(self.front.database, self.killed), self.front)
-        self.moving = Moving(self.name, world.engine, store, *arguments)
+        self.moving = Moving(self.name, world.engine, store, *arguments, lambda: self.tasks)
         self.moving.start()
+
+    def add_scheduler(self, url: str) -> None:
+        """Its scheduler, as far as it carries out orders."""
+        self.tasks = self.database
+        if url.startswith("sqlite:"):
+            folder = self.front.folder / f"tasks{self.number}"
+            folder.mkdir()
+            self.tasks = InlineDatabase(folder, Random(3), "sqlite:tasks.db", TASKS)
+        tasks: Any = self.tasks
+        self.scheduler = TaskStore(tasks, TaskRules(), ItemStore(ItemRules()), 1000)
+        self.scheduler.claim()
+
+    def carry_out(self) -> None:
+        """The orders of its scheduler."""
+        if self.scheduler is not None and self.tasks is not None:
+            now = int(NOW + self.front.clock.seconds())
+            orders = [row[0] for row in self.tasks.now(lambda txn: txn.query("SELECT id FROM taskorders"))]
+            Deferred.fromCoroutine(self.scheduler.carry_out_orders(orders, now))
+
+    def of_tasks(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        assert self.tasks is not None
+        return self.tasks.now(lambda txn: txn.query(sql, list(parameters)))
 
     def _store(self) -> QueueStore:
         rules = QueueRules.configured(self.world.settings, self.world.timeslots)
@@ -173,6 +201,10 @@ class Front:
         """As :class:`lcc.roles.sub_databases.SubDatabases`."""
         return self.subs[sub.subid - 1].database
 
+    def tasks_of(self, sub: SubLcc) -> InlineDatabase | None:
+        """The same."""
+        return self.subs[sub.subid - 1].tasks
+
     def sub(self, number: int) -> Sub:
         return self.subs[number - 1]
 
@@ -228,6 +260,7 @@ class Front:
                 for remote in list(sub.world.remotes):
                     remote.write("<ping/>")
                 sub.world.settle()
+                sub.carry_out()
                 if sub.name not in self.holding:
                     sub.fetch()
             each()
@@ -266,5 +299,7 @@ class Front:
                     remote.close()
                 sub.world.engine.stop()
                 sub.database.close()
+                if sub.tasks is not None and sub.tasks is not sub.database:
+                    sub.tasks.close()
         self.database.close()
         assert not self.clock.getDelayedCalls(), self.clock.getDelayedCalls()

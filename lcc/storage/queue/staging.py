@@ -34,6 +34,7 @@ from lcc.storage.queue.following import Position
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 CURSOR = "cursor"
+TASK_IDS_KIND = "taskids"
 _ONLY = b"\0"
 """Key where a kind has one row."""
 _COLUMNS = ("pid", "kind", "rowkey", "content", "rowtext")
@@ -223,7 +224,7 @@ def forget_staged(write: WriteTransaction, pid: int, limit: int) -> bool:
     """Forget the next rows of what is staged; True: there are more."""
     txn = write.txn
     # The cursor first: what is left would be taken for whole.
-    for kind in (CURSOR, *PAGED, ERRORS.name, *WHOLE, COUNTERS_KIND, SAID_KIND):
+    for kind in (CURSOR, *PAGED, ERRORS.name, *WHOLE, COUNTERS_KIND, SAID_KIND, TASK_IDS_KIND):
         keys = [
             key
             for (key,) in txn.query(
@@ -234,6 +235,24 @@ def forget_staged(write: WriteTransaction, pid: int, limit: int) -> bool:
             _remove(txn, pid, kind, keys)
             return True
     return False
+
+
+# Tasks.
+
+
+def stage_task_ids(txn: Txn, pid: int, ids: Mapping[int, int]) -> None:
+    """Note which ids the tasks of a provider get here.
+
+    :param ids: id at the source -> here.
+    """
+    rows = [StagedRow(there.to_bytes(8, "big"), "", as_text(("id",), (here,))) for there, here in ids.items()]
+    _put(txn, pid, TASK_IDS_KIND, rows)
+
+
+def staged_task_ids(txn: Txn, pid: int) -> dict[int, int]:
+    """The same."""
+    rows = txn.query("SELECT rowkey, rowtext FROM staged WHERE pid = ? AND kind = ?", [pid, TASK_IDS_KIND])
+    return {int.from_bytes(key, "big"): from_text(text)["id"] for key, text in rows}
 
 
 # Content.

@@ -28,6 +28,7 @@ from lcc.model.tasks import (
 from lcc.storage.database.answered_orders import AnsweredOrders
 from lcc.storage.database.locked_counter import draw
 from lcc.storage.database.transactions import Txn
+from lcc.storage.tasks import moving
 from lcc.storage.tasks.due import insert_job
 from lcc.storage.tasks.endings import END_LEVEL, end_attempt, end_waiting
 from lcc.storage.tasks.new_tasks import TASK_IDS, insert_task
@@ -416,6 +417,26 @@ def _robots_again(write: TaskWrite, _rules: ITaskRules, order: Order, _done: Car
     return {"tasks": tasks}
 
 
+def _tasks_rest(write: TaskWrite, _rules: ITaskRules, order: Order, done: CarriedOut) -> dict[str, Any]:
+    done.changed |= set(moving.rest(write, order.target))
+    return {}
+
+
+def _tasks_go_on(write: TaskWrite, rules: ITaskRules, order: Order, _done: CarriedOut) -> dict[str, Any]:
+    moving.go_on(write, rules.first_due, order.target)
+    return {}
+
+
+def _tasks_arrive(write: TaskWrite, rules: ITaskRules, order: Order, _done: CarriedOut) -> dict[str, Any]:
+    moving.arrive(write, rules.first_due, moving.TaskRows(order.body["table"], order.body["rows"]))
+    return {}
+
+
+def _tasks_left(write: TaskWrite, _rules: ITaskRules, order: Order, _done: CarriedOut) -> dict[str, Any]:
+    moving.leave(write, order.target)
+    return {}
+
+
 _HANDLERS: dict[str, Callable[[TaskWrite, ITaskRules, Order, CarriedOut], dict[str, Any]]] = {
     TASK_ADD: _task_add,
     TASK_SET: _task_set,
@@ -431,4 +452,8 @@ _HANDLERS: dict[str, Callable[[TaskWrite, ITaskRules, Order, CarriedOut], dict[s
     ROBOTS_POLL: _robots_poll,
     ROBOTS_AGAIN: _robots_again,
     SITEMAP_CONFIRM: _sitemap_confirm,
+    moving.TASKS_REST: _tasks_rest,
+    moving.TASKS_GO_ON: _tasks_go_on,
+    moving.TASKS_ARRIVE: _tasks_arrive,
+    moving.TASKS_LEFT: _tasks_left,
 }

@@ -18,6 +18,7 @@ from lcc.model.moves import UNDECIDED, Move, MoveState
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.copying import Copying, carrier_of, content_of
 from lcc.roles.qm.moves.held import apply_held
+from lcc.roles.qm.moves.tasks import TaskMoves
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves as front_moves
@@ -60,12 +61,14 @@ class Mover:
         database: Database,
         front: Database,
         source: Callable[[SubLcc], Database],
+        tasks: TaskMoves,
     ) -> None:
         self._engine = engine
         self._store = store
         self._database = database
         self._front = front
         self._source = source
+        self._tasks = tasks
         self._compared: dict[int, float] = {}
         """Move -> when its next comparison is due, on the clock."""
         self._late_look = 0.0
@@ -164,6 +167,7 @@ class Mover:
         why = await self._source(source).interact(why_not, move.pid)
         if why:
             raise front_moves.CannotMove(why)
+        await self._tasks.check(move.pid, source)
 
     # Copying.
 
@@ -263,6 +267,7 @@ class Mover:
                     name=source.name,
                 )
             await self._sleep(PAUSE_SECONDS)
+        await self._tasks.arrive(move, source, self._database)
         await self._open(await self._front.write(front_moves.activate, move, engine.now()))
 
     async def _open(self, move: Move) -> None:

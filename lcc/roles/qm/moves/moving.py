@@ -14,6 +14,7 @@ from lcc.roles.background import Background
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.mover import Mover
 from lcc.roles.qm.moves.obeying import Obeying
+from lcc.roles.qm.moves.tasks import TaskMoves
 from lcc.roles.sub_databases import SubDatabases
 from lcc.storage.database.database import Database
 from lcc.storage.fe.sublccs import list_sublccs
@@ -34,6 +35,7 @@ class Moving:
     :param database: of this LCC.
     :param front: the front end's database.
     :param databases: of the other sub-LCCs.
+    :param own_tasks: the database with the tables of this LCC's tasks; None: it has none (yet).
     """
 
     def __init__(
@@ -44,12 +46,14 @@ class Moving:
         database: Database,
         front: Database,
         databases: SubDatabases,
+        own_tasks: Callable[[], Database | None] = lambda: None,
     ) -> None:
         self._name = name
         self._engine = engine
         self._front = front
-        self._obeying = Obeying(engine, store, database, front)
-        self._mover = Mover(engine, store, database, front, databases.of)
+        tasks = TaskMoves(engine.now, own_tasks, databases.tasks_of)
+        self._obeying = Obeying(engine, store, database, front, tasks)
+        self._mover = Mover(engine, store, database, front, databases.of, tasks)
         # Each goes on while the other waits.
         self._jobs = [_Looking(self._obey, engine), _Looking(self._move, engine)]
 

@@ -7,6 +7,7 @@ from twisted.logger import Logger
 from lcc.model.moves import Fence, FenceOrder
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.held import apply_held
+from lcc.roles.qm.moves.tasks import TaskMoves
 from lcc.storage.database.database import Database
 from lcc.storage.database.order_rows import has_orders
 from lcc.storage.fe.moves import departure, fences_for, obeyed
@@ -31,11 +32,14 @@ class Obeying:
     :param front: the front end's database.
     """
 
-    def __init__(self, engine: QmEngine, store: QueueStore, database: Database, front: Database) -> None:
+    def __init__(
+        self, engine: QmEngine, store: QueueStore, database: Database, front: Database, tasks: TaskMoves
+    ) -> None:
         self._engine = engine
         self._store = store
         self._database = database
         self._front = front
+        self._tasks = tasks
         self._next_forgetting = 0.0
 
     async def look(self, subid: int) -> bool:
@@ -69,12 +73,14 @@ class Obeying:
         if not order.state.holds:
             frozen.thaw(pid)
             engine.pump()
+            await self._tasks.go_on(pid)
             if order.state is Fence.OPEN:
                 await self._forget_touched(pid)
         else:
             frozen.freeze(pid)
             engine.dispatcher.send_recalls()
-            if not self._is_still(pid) or await self._database.select(has_orders, pid):
+            tasks_rest = await self._tasks.are_at_rest(pid)  # the longest, so that it begins at once
+            if not (tasks_rest and self._is_still(pid)) or await self._database.select(has_orders, pid):
                 return False
             if order.state is Fence.LEFT:
                 await self._leave(order)
@@ -103,6 +109,7 @@ class Obeying:
         while more:
             more, outcome = await self._store.move_step(engine.now(), leave_page, move)
             engine.absorbed(outcome)
+        await self._tasks.left(order.pid)
         engine.scheduler.provider_removed(order.pid)
         engine.reader.provider_changed(order.pid)
         engine.moves.ended["left"] += 1
