@@ -74,7 +74,7 @@ async def test_all_is_well(watch: Watch) -> None:
     page = check_page(reply)
     assert reply.text("sentence") == "All is well."
     assert page.xpath("//*[@id='verdict']/@class") == ["verdict note"]
-    assert "1 registered" in reply.text("pipeline") and "3 of 32 busy" in reply.text("pipeline")
+    assert "Providers 1" in reply.text("pipeline") and "3 of 32 busy" in reply.text("pipeline")
     assert page.xpath("//p[@id='sentence']/@role") == ["status"]
     assert [page.xpath(f"count(//{mark})") for mark in ("header", "main", "footer", "nav")] == [1, 1, 1, 1]
 
@@ -389,7 +389,7 @@ async def test_a_database_that_is_away(watch: Watch) -> None:
     await watch.look()
     reply = await browser.get("/")  # it asks no database
     check_page(reply)
-    assert "cannot read the database" in reply.text("sentence") and "1 registered" in reply.text("pipeline")
+    assert "cannot read the database" in reply.text("sentence") and "Providers 1" in reply.text("pipeline")
     asked = await browser.get("/providers")
     check_page(asked, 503)
     assert asked.headers["retry-after"] and "database is not responding" in words(asked)

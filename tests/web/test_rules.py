@@ -16,7 +16,7 @@ from lcc.insight.qm_state import Live
 from lcc.insight.verdict import Level, Troubles, judge, sentence
 from lcc.model.tasks import ManagerStatus
 from lcc.roles.web.plots import HEIGHT, WIDTH, mask, nice, plot, short, size
-from lcc.roles.web.samples import DAY_POINTS, RECENT_POINTS, STALE_SECONDS, Samples, binned
+from lcc.roles.web.samples import DAY_POINTS, RECENT_POINTS, STALE_SECONDS, Samples, binned, highest
 from lcc.storage.tasks.figures import TaskFigures
 from lcc.storage.views.failures import FailureGroup, Failures
 from tests.support.qm_state import STATE
@@ -97,7 +97,7 @@ def test_what_is_not_known_is_a_gap() -> None:
 
 @given(st.lists(st.none() | st.floats(0, 1e15), min_size=1, max_size=50))
 def test_plots_stay_in_their_box(values: list[float | None]) -> None:
-    drawn = plot("x", values, [], NOW, NOW + 60, "B/s", None)
+    drawn = plot("x", values, values, [], NOW, NOW + 60, "B/s", None)
     numbers = [float(text) for text in drawn.line.replace("M", " ").replace("L", " ").split()]
     xs, ys = numbers[::2], numbers[1::2]
     assert all(0 <= x <= 1.5 * WIDTH for x in xs) and all(0 <= y <= HEIGHT for y in ys)
@@ -241,8 +241,11 @@ def test_now_is_never_above_the_peak() -> None:
     latest = samples.now(NOW + 15)
     assert latest is not None
     coarse = binned(samples.since(0), "results_recorded", NOW, NOW + 30, 1)
-    drawn = plot("x", coarse, points, NOW, NOW + 30, "", latest["results_recorded"])
+    most = highest(samples.since(0), "results_recorded", NOW, NOW + 30, 1)
+    drawn = plot("x", coarse, most, points, NOW, NOW + 30, "", latest["results_recorded"])
     assert drawn.words.startswith("now 96; mean 33.3; peak 96 at ")
+    # The peak is in the plot.
+    assert most == [96] and drawn.ticks[0] == "100"
 
 
 def test_since_when() -> None:

@@ -21,6 +21,7 @@ class Plot:
     """A plot as SVG.
 
     :ivar line, area: the ``d`` of paths in a box of :data:`WIDTH` x :data:`HEIGHT`; where nothing is known is a gap.
+    :ivar most: the same of the highest values, which are above the line where a part has several.
     :ivar ticks: labels of the vertical axis, from the top down to zero.
     :ivar times: labels of the horizontal axis.
     :ivar words: the latest value, the mean, the most and when that was.
@@ -29,6 +30,7 @@ class Plot:
     title: str
     line: str
     area: str
+    most: str
     ticks: tuple[str, ...]
     times: tuple[str, ...]
     words: str
@@ -37,6 +39,7 @@ class Plot:
 def plot(
     title: str,
     values: Sequence[float | None],
+    most: Sequence[float | None],
     samples: Sequence[tuple[float, float, float]],
     start: float,
     end: float,
@@ -45,18 +48,19 @@ def plot(
 ) -> Plot:
     """Values over a span of time, one for each equal part of it.
 
+    :param most: the highest ones in each part.
     :param samples: (end, seconds, value): what the values were made from; what is said of them is of these, so that
         "now" is never above the peak.
     :param start, end: seconds since 1970.
     :param unit: of bytes, such as ``B/s``; empty: numbers.
     :param now: the latest value; None: it is not known.
     """
-    top = nice(max((value for value in values if value is not None), default=0.0))
+    top = nice(max((value for value in (*values, *most) if value is not None), default=0.0))
     line, area = _paths(values, top)
     ticks = tuple(_with_unit(top * share, unit) if share else "0" for share in (1, 0.5, 0))
     form = slice(11, 16)
     times = tuple(utc(start + (end - start) * share)[form] for share in (0, 0.5, 1))
-    return Plot(title, line, area, ticks, times, _words(samples, unit, now))
+    return Plot(title, line, area, _paths(most, top)[0], ticks, times, _words(samples, unit, now))
 
 
 def _words(samples: Sequence[tuple[float, float, float]], unit: str, now: float | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -134,8 +134,27 @@ def binned(points: list[Point], name: str, start: float, end: float, count: int)
     A point that tells of a longer time than a part (one that was missed, or the minutes of an old one) counts in all
     parts that it covers.
     """
-    width = (end - start) / count
     sums, weights = [0.0] * count, [0.0] * count
+    for part, overlap, value in _parts(points, name, start, end, count):
+        sums[part] += value * overlap
+        weights[part] += overlap
+    return [total / weight if weight > 0 else None for total, weight in zip(sums, weights, strict=True)]
+
+
+def highest(points: list[Point], name: str, start: float, end: float, count: int) -> list[float | None]:
+    """The same: the highest value in each part."""
+    found: list[float | None] = [None] * count
+    for part, _, value in _parts(points, name, start, end, count):
+        known = found[part]
+        found[part] = value if known is None else max(known, value)
+    return found
+
+
+def _parts(
+    points: list[Point], name: str, start: float, end: float, count: int
+) -> Iterator[tuple[int, float, float]]:
+    """Part, seconds of it, value of each point."""
+    width = (end - start) / count
     for point in points:
         first = max(0, int((point.time - point.seconds - start) // width))
         last = min(count - 1, int((point.time - start) // width))
@@ -143,6 +162,4 @@ def binned(points: list[Point], name: str, start: float, end: float, count: int)
             begins = start + part * width
             overlap = min(point.time, begins + width) - max(point.time - point.seconds, begins)
             if overlap > 0:
-                sums[part] += point.values[name] * overlap
-                weights[part] += overlap
-    return [total / weight if weight > 0 else None for total, weight in zip(sums, weights, strict=True)]
+                yield part, overlap, point.values[name]

@@ -12,7 +12,7 @@ from lcc.protocols.work import ROBOTS_TOLD
 from lcc.roles.web.engine import Monitor
 from lcc.roles.web.pages.base import MonitorPage
 from lcc.roles.web.plots import Plot, plot
-from lcc.roles.web.samples import binned
+from lcc.roles.web.samples import binned, highest
 from lcc.transport.http_pages import read_query
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import BodyRequest
@@ -139,6 +139,7 @@ def plots(monitor: Monitor, span_seconds: int) -> list[Plot]:
         plot(
             title,
             binned(points, name, start, end, count),
+            highest(points, name, start, end, count),
             [(point.time, point.seconds, point.values[name]) for point in points],
             start,
             end,
