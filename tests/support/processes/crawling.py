@@ -52,11 +52,15 @@ class CrawlingSystem(System):
         self.spiders = ["spider", *(f"spider{number}" for number in range(2, spiders + 1))]
         text = self.config.read_text()
         for name in self.spiders[1:]:
-            self.config_of(name).write_text(
-                text.replace('home = "home"', f'home = "{name}"')
-                + f'name = "{name}"\nconnect = "unix:{folder}/home/notify-spider.sock"\n'
-                f'cache = "unix:{folder}/home/cu.sock"\n'
-            )
+            self.config_of(name).write_text(self.another(text.replace('home = "home"', f'home = "{name}"'), name))
+
+    def another(self, text: str, name: str) -> str:
+        """The configuration of a further spider.
+
+        :param text: of the first one, with this one's home.
+        """
+        home = f"unix:{self.folder}/home"
+        return f'{text}name = "{name}"\nconnect = "{home}/notify-spider.sock"\ncache = "{home}/cu.sock"\n'
 
     def config_of(self, name: str) -> Path:
         further = name.startswith("spider") and name != "spider"
