@@ -33,6 +33,8 @@ dpkg -i /debs/before.deb
     "/etc/lcc/lcc.toml /etc/logcheck/ignore.d.server/lcc" ]
 for name in lcc-admin lcc-export lcccp; do
     [ -s /usr/share/man/man1/$name.1.gz ]
+    [ -s /usr/share/zsh/vendor-completions/_$name ]
+    [ -s /usr/share/fish/vendor_completions.d/$name.fish ]
     bash -c ". /usr/share/bash-completion/completions/$name && complete -p $name"
 done
 
