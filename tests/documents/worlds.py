@@ -80,7 +80,8 @@ def pages_to_come(shell: Shell) -> None:
     done(shell, "lcc-admin init && lcc-admin provider add --root http://www.example.org/ > added")
     done(shell, "(umask 077; sed -n 's/^password: //p' added >password); rm added")
     (HOME / "publish").write_text(
-        f"#!/bin/bash\nset -o pipefail\ncd {SITE} && file2url {' '.join(names)} | lcccpstate --statefile={HOME}/state.txt |"
+        "#!/bin/bash\nset -o pipefail\n"
+        f"cd {SITE} && file2url {' '.join(names)} | lcccpstate --statefile={HOME}/state.txt |"
         " lcccp --uns=lcc.example.org:9000 --pid=1 --urlprefix=http://www.example.org/"
         f" --pwd-file={HOME}/password\n"
     )
