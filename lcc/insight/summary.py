@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from lcc.insight.moving import LocalMoves, local_moves
 from lcc.model import Delay
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.registrations import count_proven
@@ -29,6 +30,7 @@ class Summary:
     :ivar delays: the longest ones; ``delayed``: reason -> number of providers.
     :ivar registrations: that wait for approval.
     :ivar users: content users; ``users_time``: of the last request of one.
+    :ivar moves: of providers between sub-LCCs.
     :ivar changes_rate: cache changes per second since the previous summary; None: there is none.
     """
 
@@ -41,6 +43,7 @@ class Summary:
     registrations: int
     users: int = 0
     users_time: int | None = None
+    moves: LocalMoves = LocalMoves()
     changes_rate: float | None = None
 
     @property
@@ -75,4 +78,5 @@ def summarise(txn: Txn, now: float, rows_max: int) -> Summary:
         registrations=count_proven(txn, int(now)),
         users=users,
         users_time=users_time,
+        moves=local_moves(txn),
     )

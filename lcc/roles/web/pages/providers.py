@@ -11,6 +11,7 @@ import attrs
 from lcc.domain.timeslots import TimeSlots
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
+from lcc.insight.moving import left_text, moving_text
 from lcc.insight.qm_state import Live, read_live
 from lcc.model import Delay, Provider, ProviderStatus, StoredError
 from lcc.numbers import INT64_MAX, parse_number
@@ -117,7 +118,8 @@ class ProviderPage(MonitorPage):
         now = self.monitor.now()
         found = await self.monitor.database.interact(_look_at, pid, int(now), order, self.monitor.settings.rows_max)
         if found is None:
-            raise HttpError(404, f"There is no provider {pid}.")
+            there = await self.monitor.database.interact(left_text, pid)
+            raise HttpError(404, there or f"There is no provider {pid}.")
         slots, provider = slots_of(self.front), found.provider
         self.front.page(
             request,
@@ -200,6 +202,7 @@ class _Looked:
     :ivar sets: as :func:`lcc.storage.views.provider_pages.waiting_sets` gives them.
     :ivar next: (url, mime type) of what is fetched next.
     :ivar order_open: the order that the page was asked to tell of is not carried out yet.
+    :ivar moving: how it moves to another sub-LCC, or from one; empty: it does not.
     """
 
     provider: Provider
@@ -214,6 +217,7 @@ class _Looked:
     after: int | None
     live: Live
     order_open: bool
+    moving: str
 
 
 def _look_at(txn: Txn, pid: int, now: int, order: int, rows_max: int) -> _Looked | None:
@@ -235,6 +239,7 @@ def _look_at(txn: Txn, pid: int, now: int, order: int, rows_max: int) -> _Looked
         after=after,
         live=read_live(saved_state(txn), now),
         order_open=bool(order) and is_open(txn, order),
+        moving=moving_text(txn, pid),
     )
 
 
