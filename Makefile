@@ -12,6 +12,7 @@
 #   make kill-moves   kills all roles of three sub-LCCs and their front end while providers move, KILLS=… times in all its runs
 #   make fuzz     mutated streams against all that reads from a connection, STREAMS=20000 of them; runs add up in build/fuzz
 #   make sim SEEDS=1000   the whole LCC in a simulation, while everything goes wrong; runs add up in build/simulation
+#   make network  pages/s between two hosts by latency and loss, as root; a table
 #   make hostile-sockets    5,000 hostile sockets at every port of an LCC, while honest peers are served
 #   make check    lint, format, types, news fragment, and the documentation
 #   make doc      the documentation, build/doc/index.html
@@ -42,7 +43,7 @@ JOBS ?= 3
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test test-long galera proof-tree cuts sim sim-proof fuzz hostile-sockets kill-test kill-jobs kill-spider kill-moves check doc man demo
+.PHONY: help run-venv venv system test test-long galera proof-tree cuts sim sim-proof fuzz network hostile-sockets kill-test kill-jobs kill-spider kill-moves check doc man demo
 .PHONY: bench bench-quick bench-list bench-curves bench-growth bench-doc soak wheel deb test-deb sbom audit mutants clean
 
 help:
@@ -172,6 +173,9 @@ sim: venv
 # Plants bugs, one at a time, and looks for the seed that finds each.
 sim-proof: venv
 	@$(PY) -m tests.simulation.planted $(ARGS)
+
+network: venv
+	@$(PY) -m tests.integration.latency $(ARGS)
 
 hostile-sockets: venv system
 	@$(PY) -m tests.hostile.siege $(ARGS)

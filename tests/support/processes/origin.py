@@ -3,8 +3,8 @@
 Run as a program: ``origin.py ROOT LOG DELAY_MS ADDRESS``.  It serves the files below ROOT on a port of the kernel's
 choice, prints that port, and answers each request DELAY_MS after it came.  The first segment of a path names the
 provider.  LOG gets a line of JSON for each request: path, provider, the client's port (which names the connection),
-and how many requests of the same provider were being answered when it came, itself included.  A request whose client
-has closed its connection is over, also when that was not noticed yet: its socket is asked.
+when it came, and how many requests of the same provider were being answered then, itself included.  A request whose
+client has closed its connection is over, also when that was not noticed yet: its socket is asked.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,8 @@ class Origin(WatchfulOrigin):
 
     def asked(self, request: Request, path: str, provider: str, active: int) -> float:
         port = request.getClientAddress().port  # type: ignore[attr-defined]
-        self._log.write(json.dumps({"path": path, "provider": provider, "port": port, "active": active}) + "\n")
+        row = {"path": path, "provider": provider, "port": port, "active": active, "time": round(time.time(), 3)}
+        self._log.write(json.dumps(row) + "\n")
         return self._delay_seconds
 
     def answer(self, request: Request, path: str) -> None:
