@@ -33,7 +33,8 @@ FORMER = {
     "intact": ("upto", ""),
     "machine": (
         "name role",
-        "acked capacity clock_ms content epoch machine names_upto numbers_upto run suspect_from suspect_upto version via",
+        "acked capacity clock_ms content epoch machine "
+        "names_upto numbers_upto run suspect_from suspect_upto version via",
     ),
     "mark": ("change epoch", ""),
     "names": ("upto", ""),
