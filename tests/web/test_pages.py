@@ -262,7 +262,7 @@ async def test_search(watch: Watch) -> None:
     ]
     assert words(reply).count("cached") == 1
     exact = await browser.get("/search?q=http://site/other")
-    assert "State of http://site/other" in words(exact)
+    assert "Status of http://site/other" in words(exact)
     for text in (CANARY, "http://[/", "x", "", "%00", "a" * 4000, "http://site/" + CANARY):
         shown = await browser.get("/search?q=" + "".join(f"%{byte:02x}" for byte in text.encode()))
         check_page(shown)

@@ -158,7 +158,7 @@ class UrlPage(MonitorPage):
         self.front.page(
             request,
             "url",
-            "State of a URL",
+            "Status of a URL",
             url=name,
             lines=lines[1:],
             providers=answer["providers"],
