@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from lcc.domain.keys import url_key
 from lcc.errors import code
 from lcc.protocols.work import Fetch
-from lcc.storage.database.order_rows import RETRY, add_order
+from lcc.storage.database.order_rows import FETCH_PAGE, RETRY, add_order
 from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, pages
 
 DNS = code("dns-failed")
@@ -137,6 +138,29 @@ def test_retry_takes_only_what_failed_with_that_code(make_world: MakeWorld) -> N
         botm.finish_all()
     assert tried == [[(first, "2")], [(second, "3")], [], [(first, "1")], [], [(third, "3")]]
     assert world.count("qdb") == 0 and world.cached_count == 4
+
+
+def test_one_page_is_fetched_now(make_world: MakeWorld) -> None:
+    """What failed in passing, and what waits because its site is unreachable; nothing else."""
+    world = make_world(hold_initial=1000.0, hold_maximum=1000.0, retry_initial=1000.0)
+    first, second = [world.provider(f"http://site{number}.example/") for number in range(2)]
+    uns, botm = FakeUns(world), FakeBotm(world)
+    uns.send_set(1, first, pages(1, 2))
+    urls = [(first, only(botm).url)]
+    fail_all(botm)
+    uns.send_set(2, second, pages(3))
+    urls.append((second, only(botm).url))
+    fail_all(botm, DNS)
+    for pid, url in urls:
+        world.database.now(add_order, FETCH_PAGE, pid, 0, url_key(pid, url, "").hex())
+        world.advance(2)
+        assert (only(botm).pid, only(botm).url) == (pid, url)
+        botm.finish_all()
+    assert world.cached_count == 2 and world.count("qdb") == 1
+    # And what is cached, once more.
+    world.database.now(add_order, FETCH_PAGE, first, 0, url_key(first, urls[0][1], "").hex())
+    world.advance(2)
+    assert botm.finish_all() == 1
 
 
 def test_a_clock_that_is_set_back_does_not_make_it_wait_for_ever(world: World) -> None:

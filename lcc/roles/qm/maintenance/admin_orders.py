@@ -41,7 +41,7 @@ class AdminOrders(Part):
                 if kind == "provider-removed":
                     self._scheduler.provider_removed(pid)
                 self._reader.provider_changed(pid)
-                if kind == "retry":
+                if kind in ("retry", "fetch-page"):
                     self._scheduler.delays.try_again(pid, error, self._hub.wall_clock())
                 elif kind == "provider-changed":
                     await self._apply_limits(pid)
