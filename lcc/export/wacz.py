@@ -88,7 +88,7 @@ class _Package:
         info.compress_type = compression
         info.external_attr = 0o644 << 16
         info.extra = struct.pack("<HHBI", _UNIX_TIME, 5, 1, int(self._now.timestamp()))
-        with self._archive.open(info, "w", force_zip64=compression == ZIP_STORED) as file:
+        with self._archive.open(info, "w", force_zip64=True) as file:
             member = _Member(file)
             yield member
         self._resources.append(

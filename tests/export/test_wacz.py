@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -170,10 +171,37 @@ def deep(selector: str, what: str) -> str:
     return DEEP % (json.dumps(selector), what)
 
 
+def beyond_4_gib(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same archive, written as if it were that long: its directory has the extra fields of ZIP64."""
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 100)
+    with zipfile.ZipFile(path) as package, package.open("archive/data.warc.gz") as warc:
+        pieces = iter(lambda: warc.read(1000), b"")
+        with (path.parent / "long.wacz").open("wb") as output:
+            wacz.write_wacz(pieces, output, path.parent, "long", datetime.now(UTC))
+    return path.parent / "long.wacz"
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest_twisted.ensureDeferred
+async def test_a_long_one(
+    api: Api, cache: Cache, host: ContentHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cache, host)
+    await export(api, "wacz", "-o", tmp_path / "x.wacz")
+    long = beyond_4_gib(tmp_path / "x.wacz", monkeypatch)
+    with zipfile.ZipFile(long) as package, zipfile.ZipFile(tmp_path / "x.wacz") as short:
+        assert package.testzip() is None
+        assert package.getinfo("archive/data.warc.gz").extra[:2] == b"\x01\x00", "ZIP64"
+        assert package.read("indexes/index.cdx.gz") == short.read("indexes/index.cdx.gz")
+    await deferToThread(validate, long)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 @pytest_twisted.ensureDeferred
-async def test_replay_web_page_shows_it(api: Api, cache: Cache, host: ContentHost, tmp_path: Path) -> None:
+async def test_replay_web_page_shows_it(
+    api: Api, cache: Cache, host: ContentHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert REPLAY.is_dir(), "make test-long installs ReplayWeb.page"
     fill(cache, host)
     site = tmp_path / "site"
@@ -181,24 +209,30 @@ async def test_replay_web_page_shows_it(api: Api, cache: Cache, host: ContentHos
     for name in ("index.html", "ui.js", "sw.js"):
         shutil.copy(REPLAY / name, site)
     await export(api, "wacz", "-o", site / "x.wacz")
+    beyond_4_gib(site / "x.wacz", monkeypatch)
 
     def look() -> None:
         nginx = Nginx(site, tmp_path / "nginx", more="types { text/javascript js; text/html html; }")
         (tmp_path / "browser").mkdir()
         browser = Chromium(tmp_path / "browser")
         try:
-            where = f"http://127.0.0.1:{nginx.port}/?source=http://127.0.0.1:{nginx.port}/x.wacz"
-            # The list of pages.
-            browser.go(f"{where}#view=pages")
-            browser.until(f"{deep('a', 'each.textContent')}.some((text) => text.includes('Birds & bees'))")
-            # A page, its image, and one whose content is stored under another name.
-            for name in ("", "same"):
-                browser.go("about:blank")
-                browser.go(f"{where}#view=pages&url={A}{name}")
-                browser.until(f"{deep('h1', 'each.textContent')}.includes('They fly')")
-                browser.until(f"{deep('img', 'each.naturalWidth')}.includes(1)")
+            for name in ("x", "long"):
+                look_at(browser, f"http://127.0.0.1:{nginx.port}", name)
         finally:
             browser.stop()
             nginx.stop()
 
     await deferToThread(look)
+
+
+def look_at(browser: Chromium, server: str, name: str) -> None:
+    """The list of pages; a page, its image, and one whose content is stored under another name."""
+    where = f"{server}/?source={server}/{name}.wacz"
+    browser.go("about:blank")
+    browser.go(f"{where}#view=pages")
+    browser.until(f"{deep('a', 'each.textContent')}.some((text) => text.includes('Birds & bees'))")
+    for page in (A, f"{A}same"):
+        browser.go("about:blank")
+        browser.go(f"{where}#view=pages&url={page}")
+        browser.until(f"{deep('h1', 'each.textContent')}.includes('They fly')")
+        browser.until(f"{deep('img', 'each.naturalWidth')}.includes(1)")
