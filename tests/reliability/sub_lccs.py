@@ -306,15 +306,13 @@ class SubLccs:
         return {what: number for what, number in found.items() if number}
 
     def _held(self, sub: Sub) -> int:
-        """Sets that are held here, and applied nowhere."""
+        """Sets that are held here, and that no other has taken: to apply them, or to hold them for the next one."""
         left = 0
         subid = NAMES.index(sub.name) + 1
         for (pid,) in sub.query("SELECT DISTINCT pid FROM heldsets"):
-            home = self.home(pid)
-            if home not in self.subs:
-                return 1
             epoch, _ = sub.own.interact(held_pieces, pid)
-            upto = self.subs[home].own.interact(applied_upto, f"held/{subid}/{pid}", epoch)
+            uns = f"held/{subid}/{pid}"
+            upto = max(each.own.interact(applied_upto, uns, epoch) for each in self.subs.values())
             left += sub.query("SELECT COUNT(*) FROM heldsets WHERE pid = ? AND (whole = 0 OR whole > ?)", pid, upto)[
                 0
             ][0]
