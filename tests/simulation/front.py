@@ -41,6 +41,7 @@ retries = 4
 database = "{database}"
 [fe_uns]
 listen = "tcp:9000"
+listen_notifiers = "{notifiers}"
 idle_timeout = 25
 login_timeout = 10
 database_timeout = 5
@@ -95,7 +96,7 @@ class FrontEnd:
             state=SubState.OPEN,
             uns=tuple(f"tcp:{address}:9000" for address in lcc.hosts.unses),
             proxy_protocol=True,
-            notifiers="",
+            notifiers=f"tcp:{lcc.hosts.unses[0]}:9005" if lcc.settings.listens else "",
             content=f"http://{lcc.hosts.central}:9004",
             database=lcc.url,
             first_pid=first,
@@ -109,7 +110,8 @@ class FrontEnd:
         lcc.database.now(limit_machines, sub.first_machine, sub.last_machine)
 
     def _add_role(self, name: str, address: str, module: ModuleType) -> None:
-        config = configured(CONFIGURATION, name=name, database=DATABASE_URL, hold=self._hold)
+        notifiers = "tcp:9005" if self.lccs[1].settings.listens else ""
+        config = configured(CONFIGURATION, name=name, database=DATABASE_URL, hold=self._hold, notifiers=notifiers)
 
         def build(process: Process) -> Any:
             return make(module, config, process.environment)

@@ -20,11 +20,13 @@ LEASE_SECONDS = 45.0
 _COUNT_EVERY_COMMITS = 25
 _AGAIN = """
 CREATE TABLE simulated_again (numbers);
-CREATE TRIGGER simulated_said AFTER UPDATE ON notifierpos WHEN NEW.numbers = OLD.numbers BEGIN
+CREATE TRIGGER simulated_said AFTER UPDATE ON notifierpos
+WHEN NEW.numbers = OLD.numbers AND NOT EXISTS (SELECT 1 FROM staged) BEGIN
     INSERT INTO simulated_again VALUES (NEW.numbers);
 END;
 """
-"""Whoever writes there that a set is applied which was before has applied it again."""
+"""Whoever writes there that a set is applied which was before has applied it again; but for a provider that arrives,
+which brings what was applied where it has been."""
 _IMPORTED = "SELECT 1 FROM origins o WHERE o.urlkey = l.urlkey AND o.change_number = l.change_number"
 _LEFT = "SELECT pid FROM fenced WHERE state = 'left' UNION SELECT pid FROM pidb WHERE removed"
 _IN_PART = f"SELECT pid FROM staged UNION {_LEFT}"

@@ -140,7 +140,8 @@ class MovePromises:
         """Nothing has gone wrong: a page is fetched when it was told, and at no other time."""
         for site in self._sites.values():
             for path, times in site.served.items():
-                if times > site.told_anew[path]:
+                is_own = path in site.told_anew and (site.spoken is None or path not in site.spoken.named)
+                if is_own and times > site.told_anew[path]:
                     self._broken(
                         "P18", f"{site.url(path)} was fetched {times} times, told {site.told_anew[path]} times"
                     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -69,7 +70,7 @@ class Promises:
 
         self._moves: MovePromises | None = None
         if system.front is not None:
-            self._moves = MovePromises(system.front, system.sites, self.broken, self._has_lost_power)
+            self._moves = MovePromises(system.front, system.all_sites, self.broken, self._has_lost_power)
 
     @property
     def commits(self) -> int:
@@ -182,16 +183,18 @@ class Promises:
 
     def _is_accepted(self, epoch: str, number: int) -> None:
         """The same for a notifier's set."""
-        sql = "SELECT epoch, numbers FROM notifierpos"
-        rows = [row for lcc in self._of for row in lcc.rows(sql)]
-        applied = {bytes(name).decode(): NumberRanges(bytes(text).decode()) for name, text in rows}
-        if number in applied.get(epoch, NumberRanges()):
+        sql = f"SELECT numbers FROM notifierpos WHERE epoch = CAST('{epoch}' AS BLOB)"
+        applied = [NumberRanges(bytes(text).decode()) for lcc in self._of for (text,) in lcc.rows(sql)]
+        if any(number in ranges for ranges in applied):
             return
         for disk, path, header in self._spooled():
             if header.get("said", [])[1:3] == [epoch, number]:
                 if disk.after_a_power_cut(path) == disk.paths_at(path) and header["answered"]:
                     return
                 self.broken("P1", f"the notifier's set {number} is accepted, {path} is not on the disk")
+        held = [json.loads(text)["said"] for lcc in self._of for (text,) in lcc.rows("SELECT header FROM heldsets")]
+        if any(said is not None and said[1:3] == [epoch, number] for said in held):
+            return
         # It may be a file that cannot be read any more.
         if not self.sets_may_be_lost:
             self.broken("P1", f"the notifier's set {number} is accepted, and is nowhere")
@@ -271,7 +274,8 @@ class Promises:
         """What was polled last is in the cache."""
         if isinstance(site, WatchedSite):
             url, page = site.url(POLLED), site.leftovers[POLLED]
-            found = self._system.lcc.rows(f"SELECT md5, source FROM lccurl WHERE curl = '{url}' AND state = 1")
+            sql = f"SELECT md5, source FROM lccurl WHERE curl = '{url}' AND state = 1"
+            found = [row for lcc in self._of for row in lcc.rows(sql)]
             if found != [(page.md5, int(Source.POLLED))]:
                 self.broken("P5", f"{url}, which was polled, is {found} instead of {page.md5}")
 

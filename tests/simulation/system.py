@@ -83,7 +83,7 @@ class System(World):
         self.operator: MoveOperator | None = None
         chance = timeline.random("system")
         has_scheduler = with_tasks or with_spiders
-        with_notifier = not with_moves and timeline.random("notifier").random() < NOTIFIER_SHARE
+        with_notifier = timeline.random("notifier").random() < NOTIFIER_SHARE
         more = crawl.CONFIGURATION if with_spiders else SUB_CONFIGURATION if with_moves else ""
         settings = self._settings(chance, has_scheduler or with_moves, with_notifier or has_scheduler, more)
         if with_moves:
@@ -100,10 +100,10 @@ class System(World):
             sites = 1 + sites % 2
         for number in range(1, 1 + sites):
             self._add_site(number)
-        if self.front is not None:
-            self.operator = MoveOperator(self.front, self.sites)
         if with_notifier:
             self._add_watched(1 + sites)
+        if self.front is not None:
+            self.operator = MoveOperator(self.front, [*self.sites, *self.watched])
         if has_scheduler:
             self._add_tasks(1 + sites + with_notifier, with_tasks)
         if with_spiders:
@@ -160,13 +160,16 @@ class System(World):
             full_sets=None,
             allow_private=True,
         )
-        home = self.lcc if self.front is None else self.timeline.random(f"home {number}").choice(self.lccs)
-        site.pid = home.database.now(add_provider, provider)
+        site.pid = self._home_of(site).database.now(add_provider, provider)
         if self.front is not None:
             self.front.count_connections_apart(site)
         self.sites.append(site)
         build = partial(self._publisher, site)
         self.add_process(f"site{number}", site.address, build)
+
+    def _home_of(self, site: Site) -> Lcc:
+        """Where it is made."""
+        return self.lcc if self.front is None else self.timeline.random(f"home {site.name}").choice(self.lccs)
 
     def _add_watched(self, number: int) -> None:
         site = WatchedSite(self.timeline, number, WATCHED)
@@ -181,9 +184,10 @@ class System(World):
     def _watch(self, site: Site) -> None:
         self.network.names[site.name] = (site.address,)
         settings = WatchedConfig(interval=0.5)  # short enough for runs of more than one
-        site.pid = self.database.now(find_or_make_watched, site.root, settings)
+        database = self._home_of(site).database
+        site.pid = database.now(find_or_make_watched, site.root, settings)
         allowed = "UPDATE pidb SET allow_private = 1 WHERE pid = ?"  # as an operator would say for such an address
-        self.database.now(lambda txn: txn.execute(allowed, [site.pid]))
+        database.now(lambda txn: txn.execute(allowed, [site.pid]))
         site.interval_seconds = settings.interval
 
     def _add_tasks(self, number: int, is_busy: bool) -> None:
@@ -230,13 +234,12 @@ class System(World):
         return site
 
     def _notifier(self, site: WatchedSite, process: Process) -> Service:
-        return Notifier(
-            site, process, list(self.lcc.hosts.unses), lambda *args: self.notice_accepted(*args), self._errors_of
-        )
+        return Notifier(site, process, self._entries, lambda *args: self.notice_accepted(*args), self._errors_of)
 
     def _errors_of(self, pid: int) -> list[tuple[int, str]]:
         sql = "SELECT number, url FROM urlerrs WHERE pid = ?"
-        return list(self.database.connection().execute(sql, [pid]))
+        database = self.database if self.front is None else self.front.home(pid).database
+        return list(database.connection().execute(sql, [pid]))
 
     @property
     def all_sites(self) -> list[Site]:
