@@ -52,6 +52,19 @@ def test_all_sites_may_be_tried_again() -> None:
     assert sorted(subject.release(NOW + 2)) == [1, 2]
 
 
+def test_one_that_arrives_waits_as_long_as_what_was_not_saved_may_last() -> None:
+    """Its interval had 0.9 s left where it comes from (seed 3017m)."""
+    there, here = delays(), delays()
+    there.began(1, NOW, 1.0, NOW + 0.1)
+    assert there.to_save(NOW + 0.1) == []
+    here.arrived(1, NOW + 0.2)
+    assert here.until(1) >= there.until(1)
+    here.load([Delay(2, NOW + 60, SITE_ERROR, DNS, 1, saved_time=NOW)], 86400.0, NOW)
+    here.arrived(2, NOW)
+    assert here.until(2) == NOW + 60
+    assert here.release(NOW + 2) == [1]
+
+
 def test_what_is_worth_saving() -> None:
     subject = delays()
     subject.charge(1, 50, 100, NOW)  # half a second

@@ -18,13 +18,15 @@ class Copy:
 
     :ivar rows: key -> the row as it was told last; deleted ones are gone.
     :ivar token: to come back with.
+    :ivar rows_told: so many rows it was told.
+    :ivar told_again: of these, those that it had.
     """
 
     def __init__(self) -> None:
         self.rows: dict[str, dict[str, Any]] = {}
         self.token = "0"
         self.restarts = 0
-        self.contents_read = 0
+        self.contents_read = self.rows_told = self.told_again = 0
         self.wrong: list[str] = []
 
 
@@ -50,6 +52,8 @@ class Follower(Service):
 
         async def commit(token: str) -> None:
             for key, row in changed.items():
+                copy.rows_told += 1
+                copy.told_again += _without_number(row) == _without_number(copy.rows.get(key, {}))
                 if row["state"] == "cached":
                     copy.rows[key] = row
                 else:
@@ -84,3 +88,7 @@ class Follower(Service):
         found = md5(data, usedforsecurity=False).hexdigest()
         if found != content.md5:
             self._copy.wrong.append(f"{row['curl']}: the content has the hash {found}, not {content.md5}")
+
+
+def _without_number(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "change"}

@@ -140,6 +140,8 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
         **promises.task_counts,
         **promises.crawl_counts,
         **promises.move_counts,
+        "changes told": system.copy.rows_told,
+        "changes told again": system.copy.told_again,
         **{f"fault {fault.kind}": 0 for fault in planned},
     }
     for fault in planned:

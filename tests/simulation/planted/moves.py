@@ -10,8 +10,8 @@ MOVED = [
         "flip-before-drain",
         "P6: a source says that it has obeyed while its robots fetch",
         "lcc/roles/qm/moves/obeying.py",
-        "            if not self._is_still(pid) or await self._database.select(has_orders, pid):\n",
-        "            if await self._database.select(has_orders, pid):\n",
+        "            if not (tasks_rest and self._is_still(pid)) or await self._database.select(has_orders, pid):\n",
+        "            if not tasks_rest or await self._database.select(has_orders, pid):\n",
         kind=MOVES,
     ),
     Bug(
@@ -28,6 +28,22 @@ MOVED = [
         "lcc/storage/queue/arrivals.py",
         "        delay = _by_this_clock(Delay(**row), write.now)\n        DELAYS.upsert(txn, [list(delay)])\n",
         "        pass\n",
+        kind=MOVES,
+    ),
+    Bug(
+        "origin-dropped",
+        "P18: a row that moves on is of its last home only: who has not read it there does not get it",
+        "lcc/storage/queue/arrivals.py",
+        'origin = row.pop("origin", None) or [move.source, row["change_number"]]',
+        'row.pop("origin", None)\n        origin = [move.source, row["change_number"]]',
+        kind=MOVES,
+    ),
+    Bug(
+        "stale-map",
+        "P18: changes are read by a map that does not have the last move",
+        "lcc/roles/cu/front/changes.py",
+        "    if not knows_flips(txn, ask.view):\n        return None\n",
+        "",
         kind=MOVES,
     ),
     Bug(

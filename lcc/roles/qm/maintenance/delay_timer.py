@@ -38,9 +38,15 @@ class DelayTimer(Part):
         self._alarm: IDelayedCall | None = None
         self._alarm_time = 0.0
 
-    def arrived(self, delay: Delay) -> None:
-        """A provider has come from another sub-LCC, with this delay, which is saved."""
-        self._delays.load([delay], self._period_seconds, self._hub.wall_clock())
+    def arrived(self, pid: int, delay: Delay | None) -> None:
+        """A provider has come from another sub-LCC.
+
+        :param delay: which is saved; None: it need not wait, as far as was saved there.
+        """
+        now = self._hub.wall_clock()
+        if delay is not None:
+            self._delays.load([delay], self._period_seconds, now)
+        self._delays.arrived(pid, now)
 
     async def load(self, last_time: float) -> bool:
         """Load what was saved.

@@ -249,8 +249,7 @@ class Mover:
         rules, carrier, content = self._store.rules, carrier_of(move), content_of(move)
         engine.scheduler.frozen.freeze(move.pid)
         delay = await self._step(admit, move)
-        if delay is not None:
-            engine.delay_timer.arrived(delay)
+        engine.delay_timer.arrived(move.pid, delay)
         engine.reader.provider_changed(move.pid)
         await self._front.write(front_moves.admit, move, engine.now())
         if move.pid in engine.moves.frozen:  # else it was admitted before

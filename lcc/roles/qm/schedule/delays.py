@@ -208,6 +208,12 @@ class Delays:
         record.interval = interval
         self._reschedule(pid, record, now)
 
+    def arrived(self, pid: int, now: float) -> None:
+        """It comes from another queue manager, which has not saved what ends soon."""
+        record = self._record(pid)
+        record.due = max(record.due, now + SAVED_SECONDS)
+        self._reschedule(pid, record, now)
+
     def asked(self, pid: int, code: int, seconds: float, now: float) -> None:
         """Its web server has answered so, and asked to be left alone for so long."""
         record = self._record(pid)
