@@ -28,8 +28,9 @@ from lcc.storage.queue import departing
 from lcc.storage.queue.arrivals import arrive_page
 from lcc.storage.queue.staging import make_carrier
 from tests.frontend.kit import NOW
-from tests.frontend.moving import Front
+from tests.frontend.moving import Front, Sub
 from tests.support.databases import Backend
+from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import page, pages
 
 MakeFront = Callable[..., Front]
@@ -138,11 +139,15 @@ def test_a_watched_site_moves_with_what_everybody_has_noticed(make_front: MakeFr
     root = "http://site.example/"
     pid = source.database.now(find_or_make_watched, root, WatchedConfig(interval=7.0))
     front.site.update({f"{root}{number}.html": f"page {number}" for number in range(9)})
-    for number, kind in enumerate((Source.FEED, Source.POLLED, Source.LISTED, Source.LINK, Source.PUSHED), 1):
-        source.send(number, pid, *pages(number, 6), source=kind)
+    kinds = (Source.FEED, Source.POLLED, Source.LISTED, Source.LINK, Source.PUSHED)
+    for number, kind in enumerate(kinds, 1):
+        order = number if kind in (Source.LISTED, Source.PUSHED) else 0
+        source.send(number, pid, *pages(number, 6), source=kind, connseq=order)
     front.go(60)
     source.send(9, pid, page(7, hours="3"), source=Source.LISTED)
     front.go(1)
+    named = {row[0] for row in source.query("SELECT source FROM lccurl WHERE pid = ?", pid)}
+    assert {int(kind) for kind in kinds} < named
     source.database.now(lambda txn: txn.execute("INSERT INTO heldsweeps VALUES (?, 3, 4, 5, 6, 7)", [pid]))
     before = front.rows(1, pid)
     assert len(before) >= 7
@@ -239,6 +244,116 @@ def test_what_is_changed_of_a_provider_goes_along_or_is_refused(make_front: Make
     assert provider is not None and provider.interval_seconds == interval > 0
     assert refused > 5
     front.sub(2).database.now(order_removal, pid)
+
+
+def test_a_set_that_does_not_end_ends_the_freeze_and_goes_on(make_front: MakeFront) -> None:
+    """As one of ten million would, that arrives across the freeze."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.order(pid, 2)
+    front.go_until(MoveState.COPYING)
+    front.log.clear()
+    front.site.update({f"http://site.example/{number}.html": "big" for number in range(2000, 2300)})
+    text = front.sub(1).uns.set_text(9, pid, pages(*range(2000, 2300))[:300], full=False)
+    elements = text.split("/>")
+    front.sub(1).uns.write("/>".join(elements[:200]) + "/>")
+    front.go_until(MoveState.FREEZING)
+    sent = 200
+    while front.move().state is MoveState.FREEZING:
+        front.sub(1).uns.write("/>".join(elements[sent : sent + 1]) + "/>")  # it goes on arriving
+        sent += 1
+        front.go(0.5)
+    assert front.move().state is MoveState.COPYING and "come to rest" in front.move().why
+    assert front.place(pid)[:2] == (1, AtHome.HERE)
+    front.sub(1).uns.write("/>".join(elements[sent:]))
+    front.go(3)
+    assert front.sub(1).uns.answers[-1].number == 9
+    front.go_until(MoveState.DONE)
+    front.go(20)
+    there = {row.curl for row in front.sub(2).world.cached(pid).values()}
+    assert {f"http://site.example/{number}.html" for number in range(2000, 2300)} <= there
+    assert len(front.log) == len(set(front.log))
+
+
+def test_a_destination_whose_disk_is_full_ends_the_freeze(make_front: MakeFront) -> None:
+    """Its robots bring nothing.  The provider goes on where it was, and moves once there is room."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.holding.add("b")
+    front.order(pid, 2)
+    front.go_until(MoveState.FREEZING)
+    front.go(25)
+    assert front.move().state is MoveState.COPYING
+    assert front.move().why == "its content does not come from the source in time"
+    front.site["http://site.example/800.html"] = "published"
+    front.sub(1).send(8, pid, page(800))
+    front.go(1)
+    assert front.log[-1] == ("a", "http://site.example/800.html")
+    front.holding.clear()
+    front.go_until(MoveState.DONE)
+    assert front.rows(2, pid)
+
+
+def test_of_two_movers_the_later_one_goes_on(make_front: MakeFront, logged_errors: LoggedErrors) -> None:
+    """The queue manager of the destination was started once more, and the former one still runs."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.order(pid, 2)
+    front.log.clear()
+    front.go_until(MoveState.COPYING)
+    dest = front.sub(2)
+    former = dest.moving
+    assert former is not None
+    dest.moving = None
+    engine = dest.world.engine
+    dest.start()
+    front.go_until(MoveState.DONE)
+    former.stop()
+    assert front.rows(2, pid) == before and not front.rows(1, pid) and front.log == []
+    assert not engine.started, "it has ended itself"
+    logged_errors.flush("This queue manager stops")
+
+
+def dumped(sub: Sub) -> dict[str, list[tuple[Any, ...]]]:
+    if sub.database.dialect.name == "sqlite":
+        names = sub.query("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+    else:
+        names = sub.query("SHOW TABLES")
+    return {name: sub.query(f"SELECT * FROM {name}") for (name,) in names}
+
+
+def put_back(sub: Sub, tables: dict[str, list[tuple[Any, ...]]]) -> None:
+    def write(txn: Any) -> None:
+        for name, rows in tables.items():
+            txn.execute(f"DELETE FROM {name}")
+            for row in rows:
+                txn.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", list(row))
+
+    sub.database.now(write)
+    sub.start()
+
+
+@pytest.mark.parametrize("when", ["copied", "left"])
+def test_a_source_that_is_put_back_obeys_again(make_front: MakeFront, when: str) -> None:
+    """It was backed up before the move, and has forgotten it; nothing comes back, nothing is fetched by two."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    backup = dumped(front.sub(1))
+    front.order(pid, 2)
+    front.log.clear()
+    front.go_until(MoveState.COPYING if when == "copied" else MoveState.DONE)
+    put_back(front.sub(1), backup)
+    front.go_until(MoveState.DONE)
+    front.go(5)
+    assert front.rows(2, pid) == before
+    assert not front.rows(1, pid) and front.sub(1).query("SELECT * FROM pidb WHERE pid = ?", pid) == []
+    assert front.log == [] and front.place(pid)[:2] == (2, AtHome.HERE)
 
 
 def test_a_source_that_is_put_back_from_a_backup_is_read_again(

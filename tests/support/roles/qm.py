@@ -18,7 +18,7 @@ from lcc.domain.rules import QueueRules
 from lcc.domain.timeslots import TimeSlots
 from lcc.errors import code
 from lcc.interfaces import IQueueStore
-from lcc.model import CachedUrl, Provider, UrlNotice
+from lcc.model import CachedUrl, Provider, Source, UrlNotice, source_text
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import INTERNAL_LIMITS, KNOWS_INTERVAL, Hello, Ready, read_hello
 from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Set, write_notice
@@ -135,6 +135,7 @@ class FakeUns(Remote):
             0,
             options.get("answered", False),
             NOW,
+            source=source_text(options.get("source", Source.TOLD)),
         )
         end = EndSet(options.get("count", len(elements)))
         return header.to_xml() + "".join(elements) + end.to_xml()
