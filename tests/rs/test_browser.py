@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
 from lcc.storage.providers.providers import get_provider
-from tests.support.chromium import Chromium, accessibility
+from tests.support.chromium import Chromium, accessibility, broken_words
 from tests.support.databases import Backend, DirectDatabase
 from tests.support.servers.web_site import WebSite
 
@@ -39,6 +39,7 @@ def check_looks(browser: Chromium) -> None:
         browser.size(width, 800, phone=phone)
         assert browser.evaluate("document.documentElement.scrollWidth") == width, (browser.url(), width)
         assert accessibility(browser) == [], (browser.url(), dark, width)
+        assert broken_words(browser) == [], (browser.url(), width)
         # Commands wrap.
         assert browser.evaluate("[...document.querySelectorAll('pre')].every(e => e.scrollWidth <= e.clientWidth)")
 

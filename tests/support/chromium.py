@@ -31,6 +31,24 @@ os.dup2(here[1], 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 """It reads what it is asked from 3, and answers to 4."""
+_BROKEN_WORDS = """(() => {
+  const found = [];
+  const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode;
+    for (const run of node.data.matchAll(/(?<!\\S)\\S{2,30}(?!\\S)/g)) {
+      for (const word of run[0].matchAll(/[\\p{L}\\p{N}]+/gu)) {
+        const range = document.createRange();
+        range.setStart(node, run.index + word.index);
+        range.setEnd(node, run.index + word.index + word[0].length);
+        const lines = new Set([...range.getClientRects()].map((each) => Math.round(each.top)));
+        if (lines.size > 1) found.push(run[0]);
+      }
+    }
+  }
+  return found;
+})()"""
+"""Words of usual length that a line's end breaks."""
 
 
 class BrowserFailed(Exception):
@@ -286,3 +304,8 @@ def accessibility(browser: Chromium) -> list[str]:
         "v => v.id + ': ' + v.nodes.map(n => n.html.slice(0, 200) + ' ' + n.failureSummary).join(' | '))))"
     )
     return list(json.loads(found))
+
+
+def broken_words(browser: Chromium) -> list[str]:
+    """Words of the page's content that a line's end breaks, but for very long ones."""
+    return list(browser.evaluate(_BROKEN_WORDS))

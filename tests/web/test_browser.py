@@ -13,7 +13,7 @@ from twisted.internet.threads import deferToThread
 from lcc.model import Provider
 from lcc.storage.database.order_rows import RETRY
 from lcc.storage.providers.providers import add_provider
-from tests.support.chromium import Chromium, accessibility
+from tests.support.chromium import Chromium, accessibility, broken_words
 from tests.support.qm_state import STATE
 from tests.support.queue import notice
 
@@ -27,24 +27,6 @@ PAGES = (
     *("/url?url=http://site/a", "/readers", "/registrations", "/feeds", "/feeds-import", "/crawls", "/push"),
     *("/tasks", "/task-add", "/jobs", "/resources", "/statistics", "/nowhere"),
 )
-BROKEN_WORDS = """(() => {
-  const found = [];
-  const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const node = walker.currentNode;
-    for (const run of node.data.matchAll(/(?<!\\S)\\S{2,30}(?!\\S)/g)) {
-      for (const word of run[0].matchAll(/[\\p{L}\\p{N}]+/gu)) {
-        const range = document.createRange();
-        range.setStart(node, run.index + word.index);
-        range.setEnd(node, run.index + word.index + word[0].length);
-        const lines = new Set([...range.getClientRects()].map((each) => Math.round(each.top)));
-        if (lines.size > 1) found.push(run[0]);
-      }
-    }
-  }
-  return found;
-})()"""
-"""Words of usual length that a line's end breaks."""
 PHONE_WIDTH = 360
 HEADER_ROW = 75
 """Two rows of the header are higher."""
@@ -77,7 +59,7 @@ def check_looks(browser: Chromium, address: str, pages: Sequence[str]) -> None:
             browser.go(address + path)
             assert browser.evaluate("document.documentElement.scrollWidth") == width, path
             assert accessibility(browser) == [], (path, dark)
-            assert browser.evaluate(BROKEN_WORDS) == [], path
+            assert broken_words(browser) == [], path
             assert browser.evaluate("document.querySelector('header').offsetHeight") < HEADER_ROW, path
         paper = browser.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, str(paper)[4:-1].split(","))) < 3 * 128) is dark
