@@ -86,3 +86,24 @@ def test_a_fault_quotes_eighty_characters() -> None:
 def test_whatever_was_told_as_anything_is_what_came() -> None:
     assert all(is_expected(told, "text/html") for told in ("", "*", "*/*", "text/*", "text/html"))
     assert not is_expected("text~", "text/html")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "application/xml text/xml",
+        "text/javascript application/javascript application/x-javascript text/x-javascript",
+        "image/jpeg image/jpg image/pjpeg",
+        "image/x-icon image/vnd.microsoft.icon",
+        "application/pdf application/x-pdf",
+        "application/msword application/ms-word application/vnd.ms-word",
+        "application/rtf text/rtf",
+        "application/gzip application/x-gzip",
+        "application/zip application/x-zip-compressed",
+        "text/markdown text/x-markdown",
+    ],
+)
+def test_names_of_one_type_are_the_same(names: str) -> None:
+    for told in names.split():
+        assert all(is_expected(told, got) for got in names.split())
+        assert not is_expected(told, "text/other")

@@ -184,3 +184,9 @@ def test_other_values(attributes: dict[str, str]) -> None:
 )
 def test_which_elements_are_usual(names: tuple[str, ...], usual: bool) -> None:
     assert is_usual(names) is usual
+
+
+def test_numbers_of_the_quick_way_are_within_the_bounds_of_the_slow_one() -> None:
+    for name, digits in (("len", 15), ("mtime", 12)):
+        assert re.fullmatch(VALUES[name], "9" * digits) and re.fullmatch(VALUES[name], "0")
+        assert not re.fullmatch(VALUES[name], "9" * (digits + 1)) and not re.fullmatch(VALUES[name], "01")

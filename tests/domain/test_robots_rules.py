@@ -173,6 +173,7 @@ def test_delays_that_are_asked_for(lines: str, seconds: float) -> None:
         ("1200-1159", "12-11"),
         ("0600-0659", ""),
         ("0700-0700", ""),
+        ("0730-0730", ""),
         ("0000-2300", "0-23"),
         ("0100-0030", "1-24"),
     ],
@@ -199,3 +200,9 @@ def test_memory_is_bounded_however_long_they_are() -> None:
         assert tracemalloc.get_traced_memory()[0] - before < 30_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_what_an_error_in_place_of_it_allows() -> None:
+    found = {status: allow_for(status) for status in (399, 400, 404, 428, 429, 430, 499, 500, 503)}
+    assert [status for status, allowed in found.items() if allowed == ALL] == [400, 404, 428, 430, 499]
+    assert set(found.values()) == {ALL, NONE}

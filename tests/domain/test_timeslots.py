@@ -248,3 +248,20 @@ def test_a_zone_that_the_machine_does_not_know_is_utc() -> None:
 
 def test_rows_with_blank_hours_wait_in_no_slot() -> None:
     assert TimeSlots(24, 3600, "UTC").slot("  ", "6-7", "UTC", NOON) == FETCH_NOW
+
+
+def test_what_names_no_zone_is_in_that_of_the_lcc() -> None:
+    slots = TimeSlots(24, 3600, "Asia/Kolkata")
+    assert slots.current(NOON) == slots.current(NOON, "") == 17
+    assert slots.is_open(1 << 17, NOON) and not slots.is_open(1 << 12, NOON)
+    # Open from 6 to 17:00 there, which is 11:30 in UTC.
+    midnight = NOON - 12 * HOUR
+    assert slots.closed_spans("6-17", NOON - 26 * HOUR, NOON) == [(midnight - 12.5 * HOUR, midnight + 0.5 * HOUR)]
+    assert TimeSlots(24, 3600, "Asia/Kolkata").closing(slots.mask("6-17"), NOON) == NOON
+
+
+def test_slots_that_have_begun_are_told_once_each_the_latest_last() -> None:
+    slots = TimeSlots(24, 3600, "UTC")
+    assert slots.begun(NOON - 1, NOON) == [12] and slots.begun(NOON, NOON) == []
+    found = slots.begun(NOON - 26 * HOUR, NOON)
+    assert len(found) == 24 and found[-3:] == [10, 11, 12]

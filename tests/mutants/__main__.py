@@ -89,6 +89,7 @@ def run_room(files: Sequence[File], tests: Sequence[str], results: Results, opti
         (file, mutant)
         for file in files
         for mutant in file.mutants
+        if mutant.function is not None or not options.functions
         if options.again or results.outcome(mutant.key, file.code, checked) is None
     ]
     if not due:
@@ -166,6 +167,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes that try at once")
     parser.add_argument("--sample", type=int, metavar="N", help="only so many, chosen at random")
     parser.add_argument("--seed", default="1", help="of the choice")
+    parser.add_argument("--functions", action="store_true", help="not what is executed on import, which takes longer")
     parser.add_argument("--again", action="store_true", help="also those that were tried")
     parser.add_argument("--report", action="store_true", help="try nothing")
     parser.add_argument("--survivors", action="store_true", help="list what no test has noticed")
