@@ -461,8 +461,13 @@ def test_random_histories(tmp_path_factory: pytest.TempPathFactory, history: Any
     walk(tmp_path_factory.mktemp("walk"), history, hasty)
 
 
-def walk(folder: Path, history: list[tuple[str, int, int]], hasty: bool = False) -> None:
-    caches = MovingCaches(folder, lambda name: f"sqlite:{folder}/{name}.db")
+def walk(
+    folder: Path,
+    history: list[tuple[str, int, int]],
+    hasty: bool = False,
+    url: Callable[[str], str] | None = None,
+) -> None:
+    caches = MovingCaches(folder, url or (lambda name: f"sqlite:{folder}/{name}.db"))
     try:
         Walk(caches, hasty).run(history)
     finally:
@@ -478,6 +483,18 @@ def random_history(seed: int, length: int = 250) -> list[tuple[str, int, int]]:
 @pytest.mark.parametrize("seed", range(200 if LONG else 12))
 def test_long_random_histories(tmp_path: Path, seed: int) -> None:
     walk(tmp_path / "walk", random_history(seed), hasty=seed % 2 == 1)
+
+
+def test_a_random_history_on_mariadb(tmp_path: Path, mariadb: Any) -> None:
+    urls: list[str] = []
+
+    def url(name: str) -> str:
+        urls.append(mariadb.new_database())
+        return urls[-1]
+
+    walk(tmp_path / "walk", random_history(1), hasty=True, url=url)
+    for each in urls:
+        mariadb.drop_database(each)
 
 
 def _without_origins(*args: Any) -> Any:
