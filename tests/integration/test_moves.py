@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from lcc.client.blocking import Cache
+from tests.support.processes.followers import Follower
 from tests.support.processes.front_end import FrontEnd, SubLcc
 from tests.support.processes.system import OriginServer, Site
 from tests.support.waiting import wait_for
@@ -65,6 +67,79 @@ def test_a_provider_moves_while_it_publishes(
         for each, name in ((front, "fe-uns"), (one, "all"), (two, "all")):
             each.stop(name)
     finally:
+        for each in (front, one, two):
+            each.stop_all()
+
+
+@SQLITE_ALWAYS
+def test_followers_while_a_provider_moves(
+    tmp_path: Path, origin: OriginServer, lay_out: LayOut, database_url: str | None
+) -> None:
+    """It moves there and back; one follower asks all the time with any limit, another one now and then."""
+    front_url = database_url or f"sqlite:{tmp_path}/fe.sqlite"
+    one = SubLcc(tmp_path, "one", origin, front_url, 1)
+    two = SubLcc(tmp_path, "two", origin, front_url, 10_001)
+    front = FrontEnd(tmp_path / "front", front_url)
+    address = f"unix:{front.folder}/home/cu.sock"
+    eager = Follower(address, tmp_path / "eager", "random")
+    lazy = Follower(address, tmp_path / "lazy", "random")
+    try:
+        pages = lay_out("pages", 60)
+        lay_out("others", 5)
+        one.start("all")
+        two.start("all")
+        site = one.add_site("pages")
+        one.join(front)
+        two.join(front)
+        others = two.add_site("others")
+        front.start("fe-uns", "fe-cu")
+        for each in (site, others):
+            _publish_in_the_end(front, each)
+        one.wait_cached(site)
+        two.wait_cached(others)
+        for follower in (eager, lazy):
+            follower.start()
+        wait_for("both have copies", lambda: len(eager.copy()) == len(lazy.copy()) == 65)
+        before = eager.told()
+
+        files = sorted(pages.rglob("*.*"))
+        published = 0
+
+        def change() -> None:
+            nonlocal published
+            published += 1
+            files[published % 40].write_text(f"changed {published}\n")
+            if 40 + published < len(files):
+                files[40 + published].unlink()
+            (pages / f"new{published}.txt").write_text(f"new {published}\n")
+            _publish_in_the_end(front, site)
+
+        for number, dest in enumerate(("two", "one")):
+            lazy.kill()
+            change()
+            front.admin("move", str(site.pid), "--to", dest)
+
+            def moved(number: int = number) -> bool:
+                change()
+                return front.rows("moves", "--all")[number]["state"] == "done"
+
+            wait_for("it has moved", moved)
+            lazy.start()
+        change()
+        one.wait_cached(site)
+        with Cache(address) as users:
+            cached = {row["curl"]: row["md5"] for row in users.urls()}
+            assert len(cached) == len(list(pages.rglob("*.*"))) + 5
+        for follower in (eager, lazy):
+            wait_for("its copy is the cache", lambda f=follower: {u: m for u, (m, _) in f.copy().items()} == cached)
+            assert all(told == has for told, has in follower.copy().values())
+        # What did not change is told again only to who was killed while it asked.
+        again = {page: count for page, count in eager.told().items() if count > 1}
+        assert not {page for page in again if before[page]}, again
+        assert max(again.values(), default=1) <= 3
+    finally:
+        for follower in (eager, lazy):
+            follower.end()
         for each in (front, one, two):
             each.stop_all()
 

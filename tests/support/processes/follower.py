@@ -56,6 +56,8 @@ def follow(address: str, folder: Path, limits: Sequence[int]) -> None:
                     state.read_text() if state.exists() else "0", wait=2, limit=random.choice(limits)
                 )
                 for row in changes:
+                    with (folder / "told").open("a") as told:
+                        told.write(f"{row['key']} {row['state']} {row['md5']}\n")
                     apply(cache, copy, row)
                 assert changes.token is not None
                 replace(state, changes.token.encode())

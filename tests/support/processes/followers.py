@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 
@@ -55,6 +56,10 @@ class Follower:
     def has_moved(self) -> bool:
         """Whether it is at another place than where it was last killed."""
         return self.place() != (self.places[-1] if self.places else "")
+
+    def told(self) -> Counter[str]:
+        """How often it was told each state of each page."""
+        return Counter((self.folder / "told").read_text().splitlines())
 
     def copy(self) -> dict[str, tuple[str, str]]:
         """Curl -> md5 as the row says, md5 of the content."""
