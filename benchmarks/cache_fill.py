@@ -56,13 +56,16 @@ def page_url(number: int) -> str:
     return f"http://s{number % 100}.example/docs/part{number % 10}/page{number}.html"
 
 
-def fill_cache(url: str, home: Path, rows: int) -> None:
-    """So many pages of a hundred providers, cached in no order of their keys."""
+def fill_cache(url: str, home: Path, rows: int, first_pid: int = 1) -> None:
+    """So many pages of a hundred providers, cached in no order of their keys.
+
+    :param first_pid: of the providers.
+    """
     database = opened(url, home)
     try:
         for first in range(1, rows + 1, ROWS_AT_ONCE):
             some = range(first, min(first + ROWS_AT_ONCE, rows + 1))
-            database.write(_put, [cache_row(1 + n % 100, page_url(n), n) for n in some], some[-1])
+            database.write(_put, [cache_row(first_pid + n % 100, page_url(n), n) for n in some], some[-1])
     finally:
         database.close()
 

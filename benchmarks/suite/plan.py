@@ -147,6 +147,18 @@ STEPS = (
         quick="--urls 100000 --sessions 300 --idle 1000",
     ),
     Step(
+        "content users of a front end",
+        "front_content_users",
+        (
+            "everything of 4 sub-LCCs",
+            "all changes of 4 sub-LCCs",
+            "nothing new over 16 sub-LCCs",
+            "CPU for nothing new over 16 sub-LCCs",
+            "CPU for nothing new after a move",
+        ),
+        quick="--rows 40000 --questions 100 --arrived 20000",
+    ),
+    Step(
         "moves",
         "move",
         (

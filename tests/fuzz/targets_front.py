@@ -242,11 +242,32 @@ class Tokens(DocumentTarget):
 
     name = "tokens"
     share = 2
-    tokens = (*TOKENS, b"fe1~", b"~", b".", b"~1.a.1.1", b"0.0.0.0")
+    tokens = (
+        *TOKENS,
+        b"fe1~",
+        b"fe2~",
+        b"~",
+        b".",
+        b"~1.a.1.1",
+        b"0.0.0.0",
+        b".f7",
+        b".i9",
+        b".b1",
+        b".k8.",
+        b"0" * 40,
+    )
 
     @classmethod
     def seeds(cls) -> list[bytes]:
-        return [b"fe1~a0~1.x_-9.12.0~22.y.7.9", b"fe1~0", b"abc.12.34.0f", b"fe1~a" + b"~7.t.1.1" * 50]
+        whole = b"fe2~a0~9~1.x_-9.12.0~22.y.7.9.f3.i99.b5.k4." + b"0a" * 20
+        return [
+            b"fe1~a0~1.x_-9.12.0~22.y.7.9",
+            b"fe1~0",
+            b"abc.12.34.0f",
+            b"fe1~a" + b"~7.t.1.1" * 50,
+            whole,
+            b"fe2~0~0",
+        ]
 
     def read(self, random: Random, data: bytes, pieces: Sequence[bytes]) -> None:
         text = data.decode("utf-8", "replace")
@@ -259,8 +280,9 @@ class Tokens(DocumentTarget):
             check(parse is parse_token or is_front_token(text), "a token of a front end that does not look like one")
 
     def honest(self) -> None:
-        token = parse_front_token("fe1~a0~1.x.12.0~22.y.7.9")
-        check(list(token.positions) == [1, 22] and str(token) == "fe1~a0~1.x.12.0~22.y.7.9", f"{token}")
+        for text in ("fe1~a0~1.x.12.0~22.y.7.9", f"fe2~a0~9~1.x.12.0~22.y.7.9.f3.i99.b5.k4.{'0a' * 20}"):
+            token = parse_front_token(text)
+            check(list(token.positions) == [1, 22] and str(token) == text, f"{token}")
 
 
 def _is_ahead(token: Any) -> bool:

@@ -134,13 +134,16 @@ def _parse_sub(text: str, selection: str, flip: int) -> tuple[int, Position]:
     subid = parse_number(match[1], _SUBID_MAX, 1)
     number, begun = parse_number(match[3], INT64_MAX), parse_number(match[4], INT64_MAX)
     own, imports, base = (None if each is None else parse_number(each, INT64_MAX) for each in match.group(5, 6, 7))
+    base = None if base == number else base
+    if imports is None or imports <= (number if base is None else base):
+        imports = begun
     position = Position(
         match[2],
         number,
         begun,
         selection,
         flip if own is None else own,
-        begun if imports is None else imports,
+        imports,
         base,
         None if match[8] is None else (parse_number(match[8], INT64_MAX), bytes.fromhex(match[9])),
     )
