@@ -183,7 +183,7 @@ class Mover:
         followed = await copying.follow(pause=True)
         counted, rows = move.number("counted"), move.number("rows")
         if compared or not counted:
-            counted, rows = int(await copying.is_complete() or 0), await copying.rows()
+            counted, rows = 1 if await copying.is_complete() else 0, await copying.rows()
         self._compared[move.id] = clock.seconds() + AGAIN_SECONDS
         left = await copying.content_left()
         await copying.check_content(rows)
