@@ -1,12 +1,15 @@
 """What a site that answers after 20 s costs the others of a crawl.
 
-``python benchmarks/crawl_slow_site.py [--pages 16000] [--sites 32] [--runs 5] [--seconds 20]``
+``python benchmarks/crawl_slow_site.py [--pages 16000] [--sites 32] [--runs 5] [--seconds 20] [--interval 0]``
 
 A whole LCC on a private MariaDB crawls sites on nginx and one more, in turns: each of whose pages takes so long (its
 robots.txt does not), or which answers its only page at once.  The rate is that of the other sites' pages, until all
 but a twentieth were read: the last ones are those of whichever site had the most to do.  The robot has a place
 for each site, as where it is not the bottleneck: else the slow one takes one of the others' places for good, 3 % of
 32.
+
+With an interval between the fetches of a site the sites decide the rate, not the machine: that shows on a busy one,
+too, whether anybody waits for the slow one.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from common import free_port, scratch
-from crawl_sites import CrawlingLcc, LinkedSites, linked_sites
+from crawl_sites import SETTINGS, CrawlingLcc, LinkedSites, linked_sites
 from rows import Row, add_options, at_least, give
 
 from lcc.testing.mariadb import PrivateMariaDb
@@ -68,12 +71,16 @@ def slow_site(seconds: float) -> Iterator[str]:
         process.wait()
 
 
-def crawl(folder: Path, server: PrivateMariaDb, sites: LinkedSites, slow: str) -> float:
+def crawl(folder: Path, server: PrivateMariaDb, sites: LinkedSites, slow: str, interval_seconds: float) -> float:
     """Pages a second of the sites.
 
     :param slow: the root of one more site.
     """
-    lcc = CrawlingLcc(folder, server.new_database(), {"bot": {"concurrency": len(sites.roots) + 1}})
+    settings = {
+        "bot": {"concurrency": len(sites.roots) + 1},
+        "watched": {**SETTINGS["watched"], "interval": interval_seconds},
+    }
+    lcc = CrawlingLcc(folder, server.new_database(), settings)
     try:
         lcc.start()
         time.sleep(3)
@@ -92,6 +99,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=16_000)
     parser.add_argument("--sites", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--interval", type=float, default=0.0, help="seconds between two fetches of a site")
     add_options(parser)
     options = parser.parse_args()
     rates: dict[str, list[float]] = {"slow": [], "quick": []}
@@ -105,7 +113,9 @@ def main() -> None:
         for run in range(options.runs):
             # Whoever comes first has no advantage over all runs.
             for which in ("slow", "quick") if run % 2 else ("quick", "slow"):
-                rate = crawl(work / f"{which}{run}", server, sites, slow if which == "slow" else quick)
+                rate = crawl(
+                    work / f"{which}{run}", server, sites, slow if which == "slow" else quick, options.interval
+                )
                 rates[which].append(rate)
                 print(f"run {run + 1}, {which}: {rate:.0f}/s", file=sys.stderr)
     name = f"crawl beside a site that answers after {options.seconds:g} s"
