@@ -82,7 +82,7 @@ class Moving:
         caches.front.now(moves.obeyed, fence)
         database = caches.databases[self.move.source]
         page = database.now(departing_page, pid, "lccurl", b"", 1 << 20)
-        cursor = Cursor(database.now(position_now), None)
+        cursor = Cursor(self.move.id, database.now(position_now), None)
         self._at(dest, stage_page, RULES, pid, ("lccurl", b""), page, 0, "", cursor)
         self._at(dest, stage_whole, pid, database.now(departing_whole, pid))
         yield self._note(moves.flip)

@@ -296,6 +296,34 @@ def test_a_destination_whose_disk_is_full_ends_the_freeze(make_front: MakeFront)
     assert front.rows(2, pid)
 
 
+def test_who_stands_still_does_not_wait_until_others_are_copied(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider is copied for a moment, then others are looked at; and not at all while one is frozen."""
+    monkeypatch.setattr(copying, "PAGE_ROWS", 1)
+    monkeypatch.setattr(mover, "SLICE_SECONDS", 0.3)
+    front = make_front()
+    pid = publish(front, 30)
+    other = front.sub(1).world.provider()
+    front.go(1)
+    before = front.rows(1, pid)
+    front.holding.add("b")
+    front.order(other, 2)
+    front.order(pid, 2)
+    front.go_until(MoveState.FREEZING)
+    while front.move(1).state is MoveState.FREEZING:
+        assert front.move(2).state is MoveState.PLANNED
+        front.go(0.1)
+    front.holding.clear()
+    front.go_until(MoveState.DONE)
+    copied = set()
+    while front.move(2).state is not MoveState.DONE:
+        copied.add(front.move(2).number("rows"))
+        front.go(0.1)
+    assert len(copied) > 5, "in many slices"
+    assert front.rows(2, pid) == before
+
+
 def test_of_two_movers_the_later_one_goes_on(make_front: MakeFront, logged_errors: LoggedErrors) -> None:
     """The queue manager of the destination was started once more, and the former one still runs."""
     front = make_front()

@@ -97,10 +97,12 @@ def remove_carrier(txn: Txn, pid: int) -> None:
 class Cursor:
     """How far a provider is copied (staged as a row of the kind ``cursor``, with what it is about).
 
+    :ivar move: number of the move; what another one has left counts for nothing.
     :ivar position: changes up to here are staged, once the first comparison has ended.
     :ivar base: table and key where that goes on; None: it has ended.
     """
 
+    move: int
     position: Position
     base: tuple[str, bytes] | None = (PAGED[0], b"")
 
@@ -112,13 +114,13 @@ def read_cursor(txn: Txn, pid: int) -> Cursor | None:
         return None
     row = from_text(text)
     base = None if row["base"] is None else (row["base"][0], bytes.fromhex(row["base"][1]))
-    return Cursor(Position(*row["position"]), base)
+    return Cursor(row["move"], Position(*row["position"]), base)
 
 
 def save_cursor(write: WriteTransaction, pid: int, cursor: Cursor) -> None:
     """Note how far it is."""
     base = None if cursor.base is None else (cursor.base[0], cursor.base[1].hex())
-    text = as_text(("position", "base"), (cursor.position, base))
+    text = as_text(("move", "position", "base"), (cursor.move, cursor.position, base))
     _put(write.txn, pid, CURSOR, [StagedRow(_ONLY, "", text)])
 
 

@@ -86,23 +86,29 @@ class Copying:
         self._carrier = carrier_of(move)
         self._content = content_of(move)
 
-    async def compare(self) -> int:
+    async def compare(self, seconds: float) -> int:
         """Copy all rows, unless they are; gives how many were written.
+
+        :param seconds: after so long it ends, and goes on when it is called again.
 
         The changes since are followed from before the first one was read.  If what has changed is not known, because
         the source was put back from a backup, all is compared again.
         """
         cursor = await self._database.interact(read_cursor, self._pid)
-        if cursor is None or not await self._there.interact(is_known, cursor.position):
-            if cursor is not None:
+        known = cursor is not None and cursor.move == self._move.id
+        if cursor is None or not known or not await self._there.interact(is_known, cursor.position):
+            if known:
                 _log.warn(
                     "The source of provider {pid} was put back from a backup: its rows are compared again",
                     pid=self._pid,
                 )
-            cursor = Cursor(await self._there.interact(position_now))
+            cursor = Cursor(self._move.id, await self._there.interact(position_now))
             await self._step(save_cursor, self._pid, cursor)
         changed = 0
-        while cursor.base is not None:
+        until = self._engine.clock.seconds() + seconds
+        while cursor.base is not None and self._engine.clock.seconds() < until:
+            if await self.content_left() > FILES_AHEAD:
+                break
             kind, after = cursor.base
             page = await self._there.interact(departing_page, self._pid, kind, after, PAGE_ROWS)
             base = _next_base(kind, page.upto)
@@ -112,7 +118,7 @@ class Copying:
             )
             cursor = next_cursor
             changed += await self._staged(staged, cursor)
-            await self._pause()
+            await self._sleep(PAUSE_SECONDS)
         return changed
 
     async def follow(self, pause: bool) -> int | None:
@@ -143,7 +149,7 @@ class Copying:
             if not touched.more:
                 break
             if pause:
-                await self._pause()
+                await self._sleep(PAUSE_SECONDS)
         keys = await self._database.interact(staged_keys, self._pid, ERRORS.name)
         new, gone = await self._there.interact(departing_errors, self._pid, keys)
         if new or gone:
@@ -171,7 +177,7 @@ class Copying:
             staged=staged,
             counts=counts,
         )
-        await self._step(save_cursor, self._pid, Cursor(position))
+        await self._step(save_cursor, self._pid, Cursor(self._move.id, position))
         return False
 
     async def copy_whole(self) -> None:
@@ -218,11 +224,6 @@ class Copying:
         number = await self._database.interact(applied_upto, f"move/{move.id}", epoch) + 1
         piece = carried_set(self._store.rules, move, *self._target, names, epoch, number, now)
         self._engine.absorbed(await self._store.absorb([piece], now))
-
-    async def _pause(self) -> None:
-        await self._sleep(PAUSE_SECONDS)
-        while await self.content_left() > FILES_AHEAD:
-            await self._sleep(1.0)
 
     async def _step(self, function: Callable[..., object], *args: object) -> Any:
         result, outcome = await self._store.move_step(self._engine.now(), function, *args)

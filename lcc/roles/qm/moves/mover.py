@@ -41,6 +41,9 @@ FREEZE_SECONDS = 20.0
 """A freeze that has not flipped by then is given up."""
 SHORTLY_SECONDS = 0.1
 FREEZE_AGAIN_SECONDS = 30.0
+SLICE_SECONDS = 2.0
+"""So long a provider is copied, until others are looked at."""
+_STANDING_STILL = (MoveState.FREEZING, MoveState.FLIPPED)
 LATE_SECONDS = 30 * 86400
 """How long after a move sets that come late at the source are looked for."""
 LATE_LOOK_SECONDS = 10.0
@@ -85,7 +88,7 @@ class Mover:
                 copied = copied or move
             elif move.state is not MoveState.DONE:
                 soon |= await self._try(move, sublccs)
-        if copied is not None:
+        if copied is not None and not any(move.state in _STANDING_STILL for move in found):
             soon |= await self._try(copied, sublccs)
         clock = self._engine.clock
         if clock.seconds() >= self._late_look:
@@ -179,19 +182,23 @@ class Mover:
         if not await self._has_obeyed(move):
             return True
         copying = self._copying(move, source)
-        compared = await copying.compare()
+        compared = await copying.compare(SLICE_SECONDS)
         followed = await copying.follow(pause=True)
+        if followed is None:  # there is more, after a look at other moves
+            await self._note(move, {"rows": move.number("rows") + compared, "counted": 0}, move.why)
+            await copying.check_content(move.number("rows") + compared)
+            return True
         counted, rows = move.number("counted"), move.number("rows")
         if compared or not counted:
             counted, rows = 1 if await copying.is_complete() else 0, await copying.rows()
         self._compared[move.id] = clock.seconds() + AGAIN_SECONDS
         left = await copying.content_left()
         await copying.check_content(rows)
-        changed = compared + (followed or 0)
+        changed = compared + followed
         passes = move.number("passes") + 1
         progress = {"passes": passes, "rows": rows, "counted": counted, "changed": changed, "content_left": left}
         noted = await self._note(move, progress, move.why)
-        if followed is not None and changed <= FEW_ROWS * passes and left <= FEW_FILES and self._may_freeze(noted):
+        if changed <= FEW_ROWS * passes and left <= FEW_FILES and self._may_freeze(noted):
             self._engine.moves.stands_still(move.pid, clock.seconds())
             await self._front.write(front_moves.freeze, noted, self._engine.now())
             return True
