@@ -539,6 +539,28 @@ def test_back_and_forth(make_front: MakeFront) -> None:
     assert front.log == [("b", "http://site.example/700.html")]
 
 
+def test_sets_that_were_held_are_applied_once_where_it_comes_back(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    # A set that was in a spool here; its page fails for good.
+    front.sub(1).send(9, pid, page(800))
+    front.go(15)
+    assert ("b", "http://site.example/800.html") in front.log
+    assert front.sub(1).query("SELECT COUNT(*) FROM heldsets") == [(1,)]
+    before = front.rows(2, pid)
+    front.log.clear()
+    for number, dest in ((2, 1), (3, 2), (4, 1)):
+        front.order(pid, dest)
+        front.go_until(MoveState.DONE, number)
+        front.go(15)
+        assert front.log == []
+        assert front.rows(dest, pid) == before
+    assert front.sub(1).query("SELECT COUNT(*) FROM heldsets") == [(0,)]
+
+
 def test_a_move_is_cancelled(make_front: MakeFront) -> None:
     front = make_front()
     pid = publish(front)

@@ -8,6 +8,7 @@ is killed.  Nothing is fetched, and no set applied, before all is here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -20,8 +21,18 @@ from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHE, CACHED, DELAYS, GENERATION_SHIFT, NOTHING, SETS, SetRow
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.sessions import ORDER_JUMP
-from lcc.storage.queue.departing import COUNTERS_KIND, ERRORS, QUEUED, SAID_COLUMNS, SAID_KIND, WHOLE, from_text
-from lcc.storage.queue.fences import put_fence
+from lcc.storage.queue.departing import (
+    COUNTERS_KIND,
+    ERRORS,
+    QUEUED,
+    SAID_COLUMNS,
+    SAID_KIND,
+    TAKEN_COLUMNS,
+    TAKEN_KIND,
+    WHOLE,
+    from_text,
+)
+from lcc.storage.queue.fences import applied_upto, put_fence
 from lcc.storage.queue.following import forget_touched
 from lcc.storage.queue.held_deletions import HeldSweep, save_held
 from lcc.storage.queue.lost_content import fetch_again
@@ -85,12 +96,22 @@ def admit(write: WriteTransaction, move: Move) -> Delay | None:
     said = [row for _, row in _next(txn, pid, SAID_KIND, _ALL)]
     texts = SAID_COLUMNS[:-1]
     merge_said(txn, [(*[bytes.fromhex(row[name]) for name in texts], row["time"]) for row in said])
+    for _, row in _next(txn, pid, TAKEN_KIND, _ALL):
+        _take_position(txn, row)
     delay = None
     for _, row in _next(txn, pid, "pdelays", 1):
         delay = _by_this_clock(Delay(**row), write.now)
         DELAYS.upsert(txn, [list(delay)])
     put_fence(write, pid, move.epoch, Fence.ARRIVING)
     return delay
+
+
+def _take_position(txn: Txn, row: Mapping[str, Any]) -> None:
+    """How far sets that were held of a provider are applied at its source: they are no more to be applied here."""
+    uns, epoch = bytes.fromhex(row["uns"]), bytes.fromhex(row["epoch"])
+    if applied_upto(txn, uns.decode(), epoch.decode()) < row["last_number"]:
+        values = (uns, epoch, row["last_number"], row["answered_number"])
+        txn.upsert("setspos", TAKEN_COLUMNS, [values], ("uns", "epoch"))
 
 
 def arrive_page(
@@ -262,7 +283,7 @@ def _complete(write: WriteTransaction, move: Move) -> None:
     shift = _shift(write, pid)
     for _, row in _next(txn, pid, "heldsweeps", 1):
         save_held(txn, HeldSweep(**row | {"psetid": row["psetid"] + shift}))
-    for kind in (*WHOLE, COUNTERS_KIND, SAID_KIND, ERRORS.name, CURSOR, _SHIFT):
+    for kind in (*WHOLE, COUNTERS_KIND, SAID_KIND, TAKEN_KIND, ERRORS.name, CURSOR, _SHIFT):
         txn.execute("DELETE FROM staged WHERE pid = ? AND kind = ?", [pid, kind])
     note_flip(write, move, arrived=True)  # it may have had no rows
 

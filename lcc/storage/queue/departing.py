@@ -54,6 +54,8 @@ _COUNTERS = ("batch", "psetid", "behind", "change_time")
 COUNTERS_KIND = "counters"
 SAID_COLUMNS = ("notifier", "epoch", "numbers", "time")
 SAID_KIND = "notifierpos"
+TAKEN_COLUMNS = ("uns", "epoch", "last_number", "answered_number")
+TAKEN_KIND = "setspos"
 _SET_COLUMNS = ("psetid", "slot", "connseq", "fullset", "time")
 
 
@@ -194,6 +196,15 @@ def departing_whole(txn: Txn, pid: int) -> dict[str, list[StagedRow]]:
     rows = txn.query(f"SELECT {', '.join(SAID_COLUMNS)} FROM notifierpos ORDER BY notifier, epoch")
     found[SAID_KIND] = [
         StagedRow(number.to_bytes(8, "big"), "", as_text(SAID_COLUMNS, row)) for number, row in enumerate(rows)
+    ]
+    # Sets that were held of it elsewhere, and applied here: whoever has it next applies them no second time.
+    taken = txn.query(
+        f"SELECT {', '.join(TAKEN_COLUMNS)} FROM setspos WHERE uns >= ? AND uns < ? ORDER BY uns, epoch",
+        [b"held/", b"held0"],
+    )
+    found[TAKEN_KIND] = [
+        StagedRow(number.to_bytes(8, "big"), "", as_text(TAKEN_COLUMNS, row))
+        for number, row in enumerate(row for row in taken if bytes(row[0]).endswith(b"/%d" % pid))
     ]
     return found
 

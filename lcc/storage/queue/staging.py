@@ -24,6 +24,7 @@ from lcc.storage.queue.departing import (
     ERRORS,
     PAGED,
     SAID_KIND,
+    TAKEN_KIND,
     WHOLE,
     Page,
     StagedRow,
@@ -226,7 +227,7 @@ def forget_staged(write: WriteTransaction, pid: int, limit: int) -> bool:
     """Forget the next rows of what is staged; True: there are more."""
     txn = write.txn
     # The cursor first: what is left would be taken for whole.
-    for kind in (CURSOR, *PAGED, ERRORS.name, *WHOLE, COUNTERS_KIND, SAID_KIND, TASK_IDS_KIND):
+    for kind in (CURSOR, *PAGED, ERRORS.name, *WHOLE, COUNTERS_KIND, SAID_KIND, TAKEN_KIND, TASK_IDS_KIND):
         keys = [
             key
             for (key,) in txn.query(
