@@ -30,11 +30,20 @@ class Copy:
         self.wrong: list[str] = []
 
 
-class Follower(Service):
-    """Applies every change to its copy."""
+REST_SHARE, REST_SECONDS = 0.15, 12.0
+"""Of the answers, those after which a user that rests does so, and for how long on the average."""
 
-    def __init__(self, copy: Copy, process: Process, address: str) -> None:
+
+class Follower(Service):
+    """Applies every change to its copy.
+
+    :param rests: at times it asks for a few changes only, or not at all for a while: providers may move twice between
+        two of its questions.
+    """
+
+    def __init__(self, copy: Copy, process: Process, address: str, rests: bool = False) -> None:
         self._copy = copy
+        self._chance = process.timeline.random(f"follower {process.timeline.now}") if rests else None
         self._process = process
         self._address = address
 
@@ -62,10 +71,13 @@ class Follower(Service):
             changed.clear()
             if self._process.chance.random() < 0.3 and copy.rows:
                 await self._read_one(client)
+            if self._chance is not None and self._chance.random() < REST_SHARE:
+                await deferLater(reactor, self._chance.expovariate(1 / REST_SECONDS))
 
         while True:
             try:
-                await client.follow(apply, commit, copy.token, wait=10)
+                limits = {} if self._chance is None else self._chance.choice(({}, {"limit": 1}, {"limit": 7}))
+                await client.follow(apply, commit, copy.token, wait=10, **limits)
             except StartAgain:
                 copy.rows.clear()
                 copy.token = "0"

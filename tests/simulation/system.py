@@ -94,7 +94,7 @@ class System(World):
             self.lccs = [Lcc(self, settings)]
         self._entries = list(self.lcc.hosts.unses if self.front is None else FRONT.unses)
         users = self.lcc.hosts.cu if self.front is None else FRONT.cu
-        self.add_process("user", USER, lambda process: Follower(self.copy, process, users))
+        self.add_process("user", USER, lambda process: Follower(self.copy, process, users, self.front is not None))
         sites = chance.choice((1, 2, 3, 4, 5, 5, 12))
         if has_scheduler:
             sites = 1 + sites % 2
@@ -148,7 +148,9 @@ class System(World):
             site.bandwidth_bytes = chance.choice((20_000, 200_000))
         intervals = self.timeline.random(f"interval {number}")
         if intervals.random() < 0.3:
-            site.interval_seconds = intervals.choice((0.2, 1.0, 2.5) if self.front is None else (1.0, 8.0))
+            site.interval_seconds = intervals.choice(
+                (0.2, 1.0, 2.5) if self.front is None or site.hours else (1.0, 8.0)
+            )
         provider = Provider(
             0,
             (site.root,),
