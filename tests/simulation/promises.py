@@ -288,7 +288,7 @@ class Promises:
         if self._crawl is not None:
             self._crawl.check_the_end()
         if self._moves is not None:
-            self._moves.check_the_end()
+            self._moves.check_the_end(system.copy.told_again)
         for site in system.all_sites:
             self._check_polled(site)
             site.pages |= {} if site.spoken is None else site.spoken.pages
