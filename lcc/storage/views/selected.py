@@ -240,7 +240,7 @@ def page_by_change(
 
 def _next_run(txn: Txn, after: int, upto: int, imports: int | None) -> tuple[int, str]:
     """Up to which change a page reads, and the condition that leaves out what was imported."""
-    if imports is None:
+    if imports is None or imports >= upto:
         return upto, ""
     # A row that has changed since it was imported has another number than its origin.
     sql = "SELECT MIN(change_number) FROM origins WHERE change_number > ? AND change_number <= ?"

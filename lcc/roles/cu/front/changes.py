@@ -246,8 +246,9 @@ def _told(place: ChangesPlace, turn: _Turn, told: _Told) -> ChangesPlace:
     if left == 0 and turn.arrival is None:  # the next answer begins with another one
         positions[turn.sub.subid] = positions.pop(turn.sub.subid)
     place = attrs.evolve(place, left=left, token=attrs.evolve(place.token, positions=positions))
-    # With the last page of a first reading, or of what has arrived, nothing is open any longer.
-    return place if turn.arrival is None and told.position.base is None else _planned(place)
+    # With the last page of a first reading, or of what has arrived, nothing may be open any longer.
+    at_end = told.position.base is not None and told.position.number >= told.position.imports
+    return _planned(place) if at_end or turn.arrival is not None else place
 
 
 def _piece(place: ChangesPlace, rows: list[CachedUrl], form: Format, data: bytes = b"") -> Piece:
