@@ -156,3 +156,11 @@ def test_ports() -> None:
         *(80, 443, 81, 80),
     )
     assert FILE_NAME_CHARS < URL_CHARS
+
+
+def test_a_site_has_room_for_the_name_of_its_file() -> None:
+    longest = "http://h.example/" + "a" * (URL_CHARS - FILE_NAME_CHARS - 18) + "/"
+    assert len(longest) == URL_CHARS - FILE_NAME_CHARS and site_folder(longest) == longest
+    for longer in (longest + "/", longest.replace("a/", "\u00e9/")):
+        with pytest.raises(UrlError, match="characters"):
+            site_folder(longer)
