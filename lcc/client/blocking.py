@@ -207,7 +207,7 @@ class _Response:
         try:
             data: bytes = read(size)
         except (OSError, http.client.HTTPException) as error:
-            raise CutOff(f"the response was cut off: {error!r}") from error
+            raise CutOff(f"the response was cut off: {_reason(error)}") from error
         return data
 
 
@@ -322,7 +322,7 @@ class Cache:
             return self._send(connection, target)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise CacheError(f"{self._address} is unreachable: {error!r}") from error
+            raise CacheError(f"{self._address} is unreachable: {_reason(error)}") from error
 
     def _send(self, connection: http.client.HTTPConnection, target: str) -> _Response:
         connection.request("GET", target, headers=self._headers)
@@ -356,6 +356,11 @@ def read_row(line: bytes) -> dict[str, Any]:
     if not isinstance(row, dict) or _NAMING.isdisjoint(row):
         raise CacheError(NO_LCC)
     return row
+
+
+def _reason(error: OSError | http.client.HTTPException) -> str:
+    """What went wrong, without the class, and the number, of the exception."""
+    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
 
 
 def reply_error(path: str, status: int, body: bytes) -> CacheError:

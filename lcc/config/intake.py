@@ -78,7 +78,7 @@ class UnsConfig:
     spool_max_bytes: int = setting(
         8 << 30,
         "size limit of the spool; each set counts as at least 8192 bytes, a set of ten million URLs takes about "
-        "2.7 GB; at 90 % new connections are told to try again later",
+        "2.7 GB; at 90% new connections are told to try again later",
         unit="bytes",
         minimum=65536,
     )

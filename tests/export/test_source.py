@@ -18,6 +18,8 @@ def test_the_whole_command_for_an_lcc_elsewhere(tmp_path: Path) -> None:
     words = ["tar", "-o", "a b.tar", "--mimetype", "text/*"]
     done = subprocess.run([*program, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 4
+    socket = f"unix:{tmp_path}/lcc-home/cu.sock"
+    assert done.stderr.startswith(f"Error: {socket} is unreachable: No such file or directory\n")
     assert done.stderr.endswith(
         "for an LCC elsewhere: lcc-export --from https://cache.example.org:9443 --token-file token "
         "tar -o 'a b.tar' --mimetype 'text/*'\n"

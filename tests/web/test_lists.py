@@ -145,11 +145,13 @@ async def test_figures_of_one_page_agree(watch: Watch) -> None:
     (queue,) = page.xpath("//li[contains(@class, 'stage')][h3='Queue']//p[@class='big']/a/text()")
     by_priority = page.xpath("//*[@id='queue']//table[1]/tbody/tr/td[1]/a/text()")
     assert int(queue) == sum(map(int, by_priority)) == 6
+    units = page.xpath("//li[contains(@class, 'stage')]/p[@class='big']/span/text()")
+    assert " URLs" in units and " files" in units
     assert "URLs in the queue : now 6;" in words(reply) and "5,336" not in words(reply)
     assert reply.text("sentence").startswith("20% of fetches fail: 400 of 2,000 in the last ten minutes")
     assert page.xpath("//*[@id='verdict']/@class") == ["verdict warning"]
     (robots,) = page.xpath("//li[contains(@class, 'warning')][h3='Robots']")
-    assert "20.0 % failed" in " ".join(robots.text_content().split())
+    assert "20.0% failed" in " ".join(robots.text_content().split())
 
 
 class Botm(Resource):

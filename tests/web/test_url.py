@@ -91,6 +91,16 @@ async def test_a_page_can_be_fetched_now(watch: Watch) -> None:
     shown = await browser.get(told.headers["location"])
     assert "The page is queued" in shown.page.text_content()
     assert [row.notice.curl for row in watch.queue.rows()] == ["http://site/a"]
+    # Once it is fetched, it is no longer called queued.
+    watch.queue.fetch_all(now=60)
+    shown = await browser.get(told.headers["location"])
+    text = check_page(shown).text_content()
+    assert f"Fetch {number} has ended" in text and "The page is queued" not in text
+    # Nothing is ordered of which the provider knows nothing.
+    seal = shown.page.xpath("//input[@name='form']/@value")[0]
+    refused = await browser.post("/url", {"form": seal, "pid": "1", "url": "http://site/unknown"})
+    assert "has not submitted this URL" in check_page(refused, 404).text_content()
+    assert len(watch.database.query("SELECT id FROM orders")) <= 1
 
 
 @pytest_twisted.ensureDeferred

@@ -146,12 +146,7 @@ class UrlPage(MonitorPage):
             name = normalise(query.get("url", ""))
         except UrlError as error:
             raise HttpError(400, f"Invalid URL: {error}.") from None
-        try:
-            answer: dict[str, Any] = await self.monitor.database.interact(
-                explain, self.monitor.config, int(self.monitor.now()), name, pid or None
-            )
-        except NoSuchProvider as error:
-            raise HttpError(404, f"{error}.".capitalize()) from None
+        answer = await self._explained(name, pid)
         waits = bool(order) and await self.monitor.database.interact(is_open, order)
         answer["pushes"] = await self.seen(PUSH, self.monitor.push.interact, push_records, name) or []
         lines = [((len(line) - len(line.lstrip())) // 2, line.strip()) for line in say(answer)]
@@ -170,9 +165,25 @@ class UrlPage(MonitorPage):
         fields = self.sent(request)
         pid, text = number(fields.get("pid", "0")), fields.get("url", "")
         try:
-            key = url_key(pid, normalise(text), "")
+            name = normalise(text)
         except UrlError as error:
             raise HttpError(400, f"Invalid URL: {error}.") from None
-        order = await self.monitor.database.write(_order, FETCH_PAGE, pid, 0, key.hex())
+        known = (await self._explained(name, pid))["providers"]
+        if not any(each["views"] or each["errors"] for each in known):
+            raise HttpError(404, f"Provider {pid} has not submitted this URL, or has deleted it: nothing to fetch.")
+        order = await self.monitor.database.write(_order, FETCH_PAGE, pid, 0, url_key(pid, name, "").hex())
         self.ordered(request, "a fetch from provider", f"{pid} of {printable(text, 500)!r}")
         self.front.redirect(request, f"/url?{urlencode({'url': text, 'pid': pid, 'order': order})}")
+
+    async def _explained(self, name: str, pid: int) -> dict[str, Any]:
+        """What is known of a URL.
+
+        :raises HttpError: there is no such provider.
+        """
+        try:
+            answer: dict[str, Any] = await self.monitor.database.interact(
+                explain, self.monitor.config, int(self.monitor.now()), name, pid or None
+            )
+        except NoSuchProvider as error:
+            raise HttpError(404, f"{error}.".capitalize()) from None
+        return answer
