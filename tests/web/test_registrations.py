@@ -20,7 +20,9 @@ async def test_what_waits_for_approval_is_listed(watch: Watch, monkeypatch: pyte
     monkeypatch.setattr(registrations_pages, "PAGE_REGISTRATIONS", 2)
     now = int(watch.monitor.now())
     browser = await watch.visitor()
-    assert "No registrations in progress" in words(await browser.get("/registrations"))
+    # Also while none waits for approval.
+    (path,) = check_page(await browser.get("/providers")).xpath("//a[contains(., 'Registrations')]/@href")
+    assert "No registrations in progress" in words(await browser.get(path))
     settings = RsConfig(approval=True)
     asked = Registration(
         Proves.PROVIDER, "t", "s", "p", "f.txt", ("http://site.example/",), now - 60, now + 9000, CANARY
