@@ -63,6 +63,7 @@ start
 [ "$(queued)" = 3 ]
 /usr/bin/python3 -m http.server --bind 127.0.0.1 --directory /srv/site 8000 >/dev/null 2>&1 &
 site=$!
+until_it '(: < /dev/tcp/127.0.0.1/8000) 2>/dev/null'
 admin retry --provider 1
 until_it '[ "$(admin urls --json | wc -l)" = 3 ]'
 stop
