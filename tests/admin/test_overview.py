@@ -218,12 +218,13 @@ def test_errors(site: Site, page_rows: int, monkeypatch: pytest.MonkeyPatch) -> 
 def test_retry(site: Site) -> None:
     fail_with(site, 404, 403)
     ordered = site.lcc.admin("retry", "--all").stdout
-    assert ordered == "ordered: retry of 2 URLs with a final error, unreachable sites\n"
+    assert ordered == "ordered: retry of 2 URLs with a final error and any unreachable sites\n"
     assert (
         "ordered: retry of 1 URL with a final error"
         in site.lcc.admin("retry", "--provider", "1", "--code", "404").stdout
     )
-    assert "retry of unreachable sites (no URL has such an error)" in site.lcc.admin("retry", "--code", "500").stdout
+    none = site.lcc.admin("retry", "--code", "500").stdout
+    assert "retry of any unreachable sites (no URL has such an error)" in none
     assert orders(site) == [("retry", 0, 0, ""), ("retry", 1, 404, ""), ("retry", 0, 500, "")]
     assert "no provider 9" in site.lcc.admin("retry", "--provider", "9", code=1).output
     site.queue.send(5, notice("later"))
@@ -241,7 +242,7 @@ def test_retry(site: Site) -> None:
 def test_nothing_is_retried_everywhere_by_mistake(site: Site) -> None:
     fail_with(site, 404, 403)
     asked = site.lcc.admin("retry", code=2).stderr
-    assert "would retry 2 URLs with a final error, unreachable sites, of all providers" in asked
+    assert "would retry 2 URLs with a final error and any unreachable sites, of all providers" in asked
     assert "--all cannot be combined" in site.lcc.admin("retry", "--all", "--code", "404", code=2).stderr
     assert orders(site) == []
     command = [str(BIN / "lcc-admin"), "--config", str(site.lcc.config_path), "retry"]

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 PHONE_WIDTH = 360
 OPERATOR = (
-    'operator = "Library of the Very Long Name of Example"\ncontact = "cache@library.example"\npriority_max = 2'
+    'operator = "Library of Donaudampfschifffahrtsgesellschaftskapitaensvereinigung"\n'
+    'contact = "cache@library.example"\npriority_max = 2'
 )
 LOOKS = ((False, 1280, False), (True, 1280, False), (False, PHONE_WIDTH, True), (True, PHONE_WIDTH, True))
 """Dark, width, phone."""

@@ -61,7 +61,8 @@ def _count(txn: Txn, pid: int, code: int) -> tuple[Count, Count]:
 def _retried(found: Count, waiting: Count) -> str:
     what = [f"{_urls(found)} with a final error"] * bool(found.number)
     what += [f"{_urls(waiting)} waiting after an error"] * bool(waiting.number)
-    return ", ".join([*what, "unreachable sites"]) if what else "unreachable sites (no URL has such an error)"
+    sites = "any unreachable sites"
+    return f"{', '.join(what)} and {sites}" if what else f"{sites} (no URL has such an error)"
 
 
 def _urls(count: Count) -> str:
