@@ -112,6 +112,18 @@ def test_one_with_providers_is_not_removed(front: FrontEnd) -> None:
     front.admin("fe", "remove", "one", "--force")
 
 
+def test_one_that_providers_move_to_is_not_removed(front: FrontEnd) -> None:
+    for name in ("one", "two"):
+        lcc, url = front.lcc(name)
+        front.admin("fe", "add", name, *UNS, "--database", url)
+        if name == "one":
+            lcc.admin("provider", "add", "--root", "http://a.example/")
+    front.admin("move", "1", "--to", "two")
+    assert "providers move from or to sub-LCC two" in front.admin("fe", "remove", "two", code=1).stderr
+    front.admin("move", "1", "--cancel")
+    front.admin("fe", "remove", "two")
+
+
 def test_what_cannot_be_added(front: FrontEnd, tmp_path: Path) -> None:
     one, url = front.lcc("one")
     one.admin("provider", "add", "--root", "http://a.example/")

@@ -239,6 +239,10 @@ def test_sub_lccs_that_come_and_go(worlds: Worlds) -> None:
     for last in (2, None):
         with pytest.raises(StartAgain):
             check_removed(token, {1, 2, 3}, {4: last})
+    # What has moved away from it is told elsewhere, by what it was told then.
+    moved_away = attrs.evolve(token, positions={**token.positions, 4: attrs.evolve(token.positions[4], base=0)})
+    with pytest.raises(StartAgain):
+        check_removed(moved_away, {1, 2, 3}, {4: 1})
 
 
 def test_a_restored_sub_lcc_says_start_again(worlds: Worlds) -> None:

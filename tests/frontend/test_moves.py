@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -382,6 +383,90 @@ def test_a_source_that_is_put_back_obeys_again(make_front: MakeFront, when: str)
     assert front.rows(2, pid) == before
     assert not front.rows(1, pid) and front.sub(1).query("SELECT * FROM pidb WHERE pid = ?", pid) == []
     assert front.log == [] and front.place(pid)[:2] == (2, AtHome.HERE)
+
+
+@pytest.mark.parametrize("when", ["before", "frozen"])
+def test_a_destination_that_is_put_back_after_the_flip_copies_again(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Its backup is of before the move, or of a freeze that was given up: the source still has all rows."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    backup = dumped(front.sub(2))
+    front.order(pid, 2)
+    if when == "frozen":
+        front.holding.add("b")
+        front.go_until(MoveState.FREEZING)
+        while not front.sub(2).query("SELECT 1 FROM staged WHERE kind = 'pidb'"):
+            front.go(0.1)
+        assert front.move().state is MoveState.FREEZING
+        backup = dumped(front.sub(2))
+        front.holding.clear()
+        front.database.now(moves.thaw, front.move(), "", NOW)
+        front.go(1)
+        front.sub(1).send(8, pid, *pages(800, 801, 802))
+        front.site["http://site.example/800.html"] = "published"
+        front.go(2)
+    front.holding.add("a")
+    front.log.clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(mover, "is_whole", lambda txn, move: False)
+        patched.setattr(mover.Mover, "_copy_again", _nothing)  # it has flipped, and does not go on
+        front.go_until(MoveState.FLIPPED)
+        put_back(front.sub(2), backup)
+    before = front.rows(1, pid)
+    front.holding.clear()
+    front.go_until(MoveState.ACTIVE)
+    assert Counter(front.rows(2, pid)) == before
+    front.go_until(MoveState.DONE)
+    assert not front.sub(2).query("SELECT 1 FROM staged")
+    front.go(5)
+    assert front.sub(2).query("SELECT pid FROM pidb") == [(pid,)]
+    assert not [url for sub, url in front.log if sub == "a"]
+
+
+async def _nothing(*_: Any) -> bool:
+    return False
+
+
+def test_a_destination_that_does_not_go_on_ends_no_service(make_front: MakeFront) -> None:
+    """Its queue manager is down while the provider stands still: it goes on where it was."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.holding.add("b")
+    front.order(pid, 2)
+    front.go_until(MoveState.FREEZING)
+    dest = front.sub(2)
+    assert dest.moving is not None
+    dest.moving.stop()
+    front.go(70)
+    assert front.move().state is MoveState.COPYING and front.move().why == "its destination does not go on"
+    assert front.place(pid)[:2] == (1, AtHome.HERE)
+    front.site["http://site.example/800.html"] = "published"
+    front.sub(1).send(8, pid, page(800))
+    front.go(1)
+    assert front.log[-1] == ("a", "http://site.example/800.html")
+    front.holding.clear()
+    dest.moving.start()
+    front.go_until(MoveState.DONE)
+    assert front.rows(2, pid)
+
+
+def test_a_source_that_is_unreachable_stops_no_other_moves(make_front: MakeFront) -> None:
+    front = make_front(subs=3)
+    pid = publish(front)
+    front.go(1)
+    other = front.sub(3).world.provider()
+    front.order(other, 2)
+    front.order(pid, 2)
+    front.go_until(MoveState.ACTIVE)
+    front.sub(3).database.unavailable = True
+    front.go(40)
+    assert front.move(2).state is MoveState.DONE
+    front.sub(3).database.unavailable = False
+    front.go_until(MoveState.DONE)
 
 
 def test_a_source_that_is_put_back_from_a_backup_is_read_again(

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from lcc.model.moves import MoveState
 from lcc.roles.cu.front import changes, listing
-from lcc.roles.cu.front.tokens import Position, parse_front_token
+from lcc.roles.cu.front.tokens import FrontToken, Position, parse_front_token
 from lcc.roles.cu.query import Query
-from lcc.roles.cu.tokens import StartAgain
+from lcc.roles.cu.tokens import StartAgain, Token
 from lcc.storage.queue import arrivals, departing
 from lcc.storage.views import moved, selected
 from lcc.storage.views.selected import Selection
@@ -294,6 +294,42 @@ def test_a_deletion_that_was_purged(caches: MovingCaches) -> None:
     assert early.copy == caches.cached()
     with pytest.raises(StartAgain, match="deletions"):
         late.catch_up(cache)
+
+
+@pytest.mark.parametrize("of", ["a single LCC", "a front end"])
+def test_a_deletion_that_was_purged_where_the_token_has_never_been(caches: MovingCaches, of: str) -> None:
+    """The sub-LCC that it moved to is read from its beginning: the deletion is not there any more."""
+    fill(caches)
+    cache, late, early = caches.reader(), Follower(Query()), Follower(Query())
+    late.catch_up(cache)
+    early.catch_up(cache)
+    for name in ("a", "b"):
+        caches.delete(P1, name)
+        early.catch_up(cache)
+    caches.move(P1, 2)
+    caches.delete(P1, "c")
+    caches.databases[2].now(_purge)
+    caches.clock.advance(2)
+    for follower in (early, late):
+        former = parse_front_token(follower.token)
+        kept = {subid: position for subid, position in former.positions.items() if subid == 1}
+        only = FrontToken(former.selection, kept)
+        follower.token = str(only)
+        if of == "a single LCC":
+            position = only.positions[1]
+            follower.token = str(Token(position.timeline, position.number, 0, position.selection))
+    early.catch_up(cache)
+    with pytest.raises(StartAgain, match="deletions"):
+        late.catch_up(cache)
+
+
+def _purge(txn: Any) -> None:
+    last = txn.value(
+        "SELECT MAX(change_number) FROM lccurl WHERE state = 0 AND change_number IN"
+        " (SELECT change_number FROM origins)"
+    )
+    txn.execute("DELETE FROM lccurl WHERE state = 0 AND change_number <= ?", [last])
+    txn.execute("UPDATE counters SET value = ? WHERE name = 'forgotten'", [last])
 
 
 def test_the_front_ends_database_is_away_while_a_provider_leaves(caches: MovingCaches) -> None:

@@ -23,6 +23,7 @@ from lcc.model.frontend import AtHome, SubLcc, SubState, Vitals
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.status import database_epoch
 from lcc.storage.database.transactions import Txn
+from lcc.storage.fe.moves import concerns_move
 from lcc.storage.fe.placements import count_placed
 from lcc.storage.fe.sublccs import (
     NoSuchSubLcc,
@@ -298,9 +299,16 @@ def remove_command(admin: Admin, name: str, force: bool, as_json: bool) -> None:
     """Remove a sub-LCC that has no providers.  Its ids are not given out again."""
     if not force:
         with admin.front_end() as database:
-            sub, placed = _asked(
-                database, lambda txn: (found := get_sublcc(txn, name), count_placed(txn, found.subid))
+            sub, placed, moves = _asked(
+                database,
+                lambda txn: (
+                    found := get_sublcc(txn, name),
+                    count_placed(txn, found.subid),
+                    concerns_move(txn, found.subid),
+                ),
             )
+        if moves:
+            raise Failed(f"providers move from or to sub-LCC {name}", "wait for their moves, or cancel them")
         with admin.sublcc(sub) as own:
             has_some = bool(placed) or bool(own.interact(provider_ids, None, 1))
         if has_some:

@@ -13,7 +13,7 @@ import attrs
 
 from lcc.model.frontend import AtHome, Placement, SubLcc, SubState
 from lcc.model.moves import UNDECIDED, UNFINISHED, Fence, FenceOrder, Move, MoveState
-from lcc.storage.database.locked_counter import draw
+from lcc.storage.database.locked_counter import draw, locked_counter
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.placements import placements
 
@@ -21,6 +21,7 @@ _MOVE = tuple(field.name for field in attrs.fields(Move))
 _SELECT = f"SELECT {', '.join(_MOVE)} FROM moves"
 _FENCE = ("pid", "subid", "epoch", "state", "obeyed_epoch")
 _SELECT_FENCE = f"SELECT {', '.join(_FENCE)} FROM fences"
+_COUNTER = "move"
 _PLACE = ("pid", "subid", "epoch", "state", "changed_time")
 
 
@@ -38,6 +39,7 @@ def order_move(txn: Txn, pid: int, dest: SubLcc, bandwidth: int | None, now: int
     :param bandwidth: bytes per second of its content; None: without limit.
     :raises CannotMove: it is not known, is there, is being made, or is moving.
     """
+    locked_counter(txn, _COUNTER)  # before its moves are read: who orders another one at the same time waits
     place = _place(txn, pid)
     progress = {} if bandwidth is None else {"bandwidth": bandwidth}
     marks = ",".join("?" * len(UNFINISHED))
@@ -56,7 +58,7 @@ def order_move(txn: Txn, pid: int, dest: SubLcc, bandwidth: int | None, now: int
     if dest.state is SubState.REMOVED:
         raise CannotMove(f"sub-LCC {dest.name} was removed")
     move = Move(
-        id=draw(txn, "move"),
+        id=draw(txn, _COUNTER),
         pid=pid,
         source=place.subid,
         dest=dest.subid,
@@ -88,6 +90,9 @@ def cancel_move(txn: Txn, pid: int, why: str, now: int) -> Move:
     :raises CannotMove: it does not move, or has flipped.
     """
     move = last_move(txn, pid)
+    if move is not None:
+        # Locked: its destination may be about to do the next step, even to flip.
+        move = _move(txn.query(f"{_SELECT} WHERE id = ?{txn.for_update}", [move.id])[0])
     if move is None or move.state in (MoveState.DONE, MoveState.CANCELLED):
         raise CannotMove(f"provider {pid} is not moving")
     if move.state not in UNDECIDED:
@@ -105,6 +110,11 @@ def last_move(txn: Txn, pid: int) -> Move | None:
     """The newest move of a provider."""
     rows = txn.query(f"{_SELECT} WHERE pid = ? ORDER BY id DESC LIMIT 1", [pid])
     return _move(rows[0]) if rows else None
+
+
+def concerns_move(txn: Txn, subid: int) -> bool:
+    """Whether a provider moves from or to a sub-LCC."""
+    return any(subid in (move.source, move.dest) for move in moves_in(txn, UNFINISHED))
 
 
 def list_moves(txn: Txn, after: int = 0, limit: int = 1000) -> list[Move]:
@@ -171,6 +181,15 @@ def thaw(txn: Txn, move: Move, why: str, now: int) -> Move:
     """The freeze is given up: copying goes on."""
     _same(txn, move)
     return _thawed(txn, move, MoveState.COPYING, why, now)
+
+
+def give_up(txn: Txn, move: Move, why: str, now: int) -> Move:
+    """It cannot be moved: the move is cancelled.
+
+    :raises Overtaken: the move is in another state.
+    """
+    _same(txn, move)
+    return _thawed(txn, move, MoveState.CANCELLED, why, now)
 
 
 def flip(txn: Txn, move: Move, now: int) -> Move:

@@ -181,8 +181,11 @@ def departing_errors(txn: Txn, pid: int, staged: Collection[bytes]) -> tuple[lis
     return [StagedRow(error_key(row[1]), "", as_text(ERRORS.columns, row)) for row in rows], gone
 
 
-def departing_whole(txn: Txn, pid: int) -> dict[str, list[StagedRow]]:
-    """All rows of the small tables, and the counters that numbers in the rows are of."""
+def departing_whole(txn: Txn, pid: int, epoch: int = 0) -> dict[str, list[StagedRow]]:
+    """All rows of the small tables, and the counters that numbers in the rows are of.
+
+    :param epoch: of the freeze in which they are read.
+    """
     found: dict[str, list[StagedRow]] = {}
     for kind, (columns, order) in WHOLE.items():
         rows = txn.query(f"SELECT {', '.join(columns)} FROM {kind} WHERE pid = ? ORDER BY {order}", [pid])
@@ -190,7 +193,7 @@ def departing_whole(txn: Txn, pid: int) -> dict[str, list[StagedRow]]:
             StagedRow(number.to_bytes(8, "big"), "", as_text(columns, row)) for number, row in enumerate(rows)
         ]
     values = dict(txn.query("SELECT name, value FROM counters"))
-    text = as_text(_COUNTERS, [values[name] for name in _COUNTERS])
+    text = as_text((*_COUNTERS, "epoch"), [*[values[name] for name in _COUNTERS], epoch])
     found[COUNTERS_KIND] = [StagedRow(b"\0", "", text)]
     # Of all notifiers, whatever provider their sets are about: none of these comes again for another one.
     rows = txn.query(f"SELECT {', '.join(SAID_COLUMNS)} FROM notifierpos ORDER BY notifier, epoch")

@@ -217,6 +217,15 @@ def stage_whole(write: WriteTransaction, pid: int, rows: dict[str, list[StagedRo
         txn.insert("staged", _COLUMNS, [(pid, kind, *row) for row in found])
 
 
+def is_whole(txn: Txn, move: Move) -> bool:
+    """Whether a provider that has flipped is staged as it stood still at its source, or admitted: it is not if this
+    database was put back from a backup."""
+    if txn.one("SELECT 1 FROM fenced WHERE pid = ? AND epoch >= ?", [move.pid, move.epoch]) is not None:
+        return True
+    text = txn.value("SELECT rowtext FROM staged WHERE pid = ? AND kind = ?", [move.pid, COUNTERS_KIND])
+    return text is not None and from_text(text).get("epoch") == move.epoch - 1
+
+
 def staged_counts(txn: Txn, pid: int) -> dict[str, int]:
     """How many rows of the paged tables are staged."""
     counts = dict(txn.query("SELECT kind, COUNT(*) FROM staged WHERE pid = ? GROUP BY kind", [pid]))

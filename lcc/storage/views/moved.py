@@ -12,11 +12,15 @@ import attrs
 from lcc.model import CachedUrl
 from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import SELECT_USER
+from lcc.storage.database.status import forgotten_upto
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.selected import EXAMINED_ROWS, Selection, as_changes, change_conditions
 
 IMPORTED_ROWS = 50_000
 """Origins that a page looks at; few of them are told."""
+
+
+_FORGOTTEN = "deletions of a provider that has moved are no longer known"
 
 
 class Forgotten(Exception):
@@ -125,6 +129,22 @@ def imported_page(
     return ImportedPage(_rows(txn, selection, changes), end)
 
 
+def check_imports(txn: Txn, seen: Mapping[int, int]) -> None:
+    """Make sure that all deletions are known that were imported here, and that a reader has not got where they were.
+
+    :param seen: sub-LCC -> the number of the last change there that the reader has got; others do not matter.
+    :raises Forgotten: one is no longer known.
+    """
+    cases = " WHEN ? THEN ?" * len(seen)
+    sql = (
+        f"SELECT 1 FROM origins WHERE change_number <= ? AND number > CASE subid{cases} ELSE number END"
+        " AND NOT EXISTS (SELECT 1 FROM lccurl WHERE lccurl.urlkey = origins.urlkey) LIMIT 1"
+    )
+    numbers = [number for each in seen.items() for number in each]
+    if txn.one(sql, [forgotten_upto(txn), *numbers]) is not None:
+        raise Forgotten(_FORGOTTEN)
+
+
 def _rows(txn: Txn, selection: Selection, changes: Mapping[bytes, int]) -> list[CachedUrl]:
     where, parameters = change_conditions(selection)
     keys = list(changes)
@@ -140,4 +160,4 @@ def _check_known(txn: Txn, keys: Sequence[bytes]) -> None:
         bytes(key) for (key,) in txn.query_in("SELECT urlkey FROM lccurl WHERE urlkey IN ({in})", keys)
     }
     if len(there) < len(keys):
-        raise Forgotten("deletions of a provider that has moved are no longer known")
+        raise Forgotten(_FORGOTTEN)

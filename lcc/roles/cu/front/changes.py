@@ -22,7 +22,7 @@ from lcc.insight.records import user_record
 from lcc.model import CachedUrl
 from lcc.roles.cu.answers import Piece
 from lcc.roles.cu.formats import Format
-from lcc.roles.cu.front.asking import choose_home, outcomes
+from lcc.roles.cu.front.asking import all_of, choose_home, outcomes
 from lcc.roles.cu.front.map import ProviderMap
 from lcc.roles.cu.front.subs import Sub, Subs, parse_since
 from lcc.roles.cu.front.tokens import ALL_IMPORTS, FrontToken, Position, check_removed, position_at
@@ -31,7 +31,7 @@ from lcc.roles.cu.selection import begin, continued
 from lcc.roles.cu.tokens import BEGINNING, NOW, StartAgain, Token
 from lcc.storage.database.timeline import known_upto
 from lcc.storage.database.transactions import Txn
-from lcc.storage.views.moved import Forgotten, MapView, imported_page, knows_flips, told_here
+from lcc.storage.views.moved import Forgotten, MapView, check_imports, imported_page, knows_flips, told_here
 from lcc.storage.views.selected import Selection, page_by_change
 
 
@@ -114,6 +114,7 @@ class FrontChanges:
             raise StoreUnavailable(f"sub-LCC {', '.join(missing)} cannot be reached")
         if single is not None:
             choose_home([subid for subid, each in found.items() if each.own], missing)
+        await self._check_joined(token, single, known, found)
         positions: dict[int, Position] = {}
         for subid in order:
             position = _position(token, subid, found.get(subid), since == NOW, known_map.settled(subid))
@@ -124,6 +125,24 @@ class FrontChanges:
         begun = FrontToken(digest, positions)
         unread = frozenset(order) - positions.keys()
         return _planned(ChangesPlace(query, query.limit, begun, subs, upto, missing, unread, known_map))
+
+    async def _check_joined(
+        self, token: FrontToken, single: Token | None, known: Mapping[int, Sub], found: Mapping[int, _Begun]
+    ) -> None:
+        """Sub-LCCs that the token does not know are read from their beginning; but deletions of what moved there from
+        those that it does know are needed.
+
+        :raises StartAgain: they are no longer known.
+        """
+        seen = {subid: position.seen for subid, position in token.positions.items()}
+        if single is not None:
+            seen = {subid: single.number for subid, each in found.items() if each.own}
+        joined = [subid for subid, each in found.items() if subid not in token.positions and not each.own]
+        if seen and joined:
+            try:
+                await all_of([self._subs.ask(known[subid], check_imports, seen) for subid in joined])
+            except Forgotten as error:
+                raise StartAgain(str(error)) from None
 
     async def _map_for(self, token: FrontToken) -> ProviderMap:
         known = await self._subs.map()

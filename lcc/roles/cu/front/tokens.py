@@ -163,6 +163,7 @@ def check_removed(token: FrontToken, there: set[int], removed: Mapping[int, int 
             kept[subid] = position
             continue
         last = removed.get(subid)
-        if last is None or position.number < last:
+        # Not its number: what had gone elsewhere before it was read is still to be told there.
+        if last is None or position.seen < last:
             raise StartAgain("this token is of a sub-LCC that was removed, or of another front end")
     return attrs.evolve(token, positions=kept)

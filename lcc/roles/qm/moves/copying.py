@@ -181,8 +181,9 @@ class Copying:
         return False
 
     async def copy_whole(self) -> None:
-        """Copy the small tables."""
-        await self._step(stage_whole, self._pid, await self._there.interact(departing_whole, self._pid))
+        """Copy the small tables, of a provider that stands still.  With them all is here."""
+        epoch = self._move.epoch - (1 if self._move.flip else 0)
+        await self._step(stage_whole, self._pid, await self._there.interact(departing_whole, self._pid, epoch))
 
     async def rows(self) -> int:
         """How many rows of the cache are copied."""

@@ -7,12 +7,14 @@ goes on where it was.  One provider is copied at a time; what has been frozen, o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from lcc.errors import StoreUnavailable
 from lcc.model.frontend import SubLcc
 from lcc.model.moves import UNDECIDED, Move, MoveState
 from lcc.roles.qm.engine import QmEngine
@@ -25,7 +27,7 @@ from lcc.storage.fe import moves as front_moves
 from lcc.storage.queue.arrivals import admit, arrive_page, open_arrived
 from lcc.storage.queue.departing import why_not
 from lcc.storage.queue.fences import held_elsewhere
-from lcc.storage.queue.staging import find_carrier, forget_staged, make_carrier, remove_carrier
+from lcc.storage.queue.staging import find_carrier, forget_staged, is_whole, make_carrier, remove_carrier
 from lcc.storage.queue.store import QueueStore
 
 _log = Logger()
@@ -99,13 +101,17 @@ class Mover:
     async def _take_late(self, done: Sequence[Move], sublccs: Mapping[int, SubLcc]) -> None:
         """Sets that UNSes of former homes had in their spools all the time."""
         for subid in sorted({move.source for move in done} & sublccs.keys()):
-            pids = await self._source(sublccs[subid]).interact(held_elsewhere)
-            for pid in sorted({move.pid for move in done if move.source == subid} & pids):
-                await self._take_held(pid, sublccs[subid])
+            with suppress(StoreUnavailable):  # the others may be reachable
+                pids = await self._source(sublccs[subid]).interact(held_elsewhere)
+                for pid in sorted({move.pid for move in done if move.source == subid} & pids):
+                    await self._take_held(pid, sublccs[subid])
 
     async def _try(self, move: Move, sublccs: Mapping[int, SubLcc]) -> bool:
         source = sublccs.get(move.source)
         try:
+            if move.state is MoveState.CANCELLED:
+                await self._clean(move)
+                return False
             if source is None:
                 raise front_moves.CannotMove(f"sub-LCC {move.source}, its source, is gone")
             return await self._go_on(move, source)
@@ -113,15 +119,24 @@ class Mover:
             _log.debug("Move {id}: {error}", id=move.id, error=str(error))
             return True
         except front_moves.CannotMove as error:
-            await self._cannot(move, str(error))
+            with suppress(front_moves.Overtaken):
+                await self._cannot(move, str(error))
+            return False
+        except StoreUnavailable as error:  # moves from other sub-LCCs go on
+            _log.debug("Move {id} waits: {error}", id=move.id, error=str(error))
             return False
 
     async def _cannot(self, move: Move, why: str) -> None:
         if move.state in UNDECIDED:
+            await self._front.write(front_moves.give_up, move, why, self._engine.now())
             _log.warn("Provider {pid} cannot be moved: {why}", pid=move.pid, why=why)
-            await self._front.write(front_moves.cancel_move, move.pid, why, self._engine.now())
             if move.state is MoveState.FREEZING:
                 self._engine.moves.goes_on(move.pid, self._engine.clock.seconds(), here=False)
+
+    async def _clean(self, move: Move) -> None:
+        await self._forget(move)
+        await self._note(move, {"cleaned": True}, move.why)
+        self._engine.moves.ended["cancelled"] += 1
 
     async def _go_on(self, move: Move, source: SubLcc) -> bool:
         state = move.state
@@ -136,11 +151,6 @@ class Mover:
         if state is MoveState.FLIPPED:
             await self._arrive(move, source)
             return True
-        if state is MoveState.CANCELLED:
-            await self._forget(move)
-            await self._note(move, {"cleaned": True}, move.why)
-            self._engine.moves.ended["cancelled"] += 1
-            return False
         await self._open(move)
         await self._take_held(move.pid, source)
         await self._forget(move)
@@ -253,6 +263,8 @@ class Mover:
 
     async def _arrive(self, move: Move, source: SubLcc) -> None:
         engine = self._engine
+        if not await self._database.interact(is_whole, move) and not await self._copy_again(move, source):
+            return
         rules, carrier, content = self._store.rules, carrier_of(move), content_of(move)
         engine.scheduler.frozen.freeze(move.pid)
         delay = await self._step(admit, move)
@@ -275,6 +287,23 @@ class Mover:
             await self._sleep(PAUSE_SECONDS)
         await self._tasks.arrive(move, source, self._database)
         await self._open(await self._front.write(front_moves.activate, move, engine.now()))
+
+    async def _copy_again(self, move: Move, source: SubLcc) -> bool:
+        """This database was put back from a backup: the source still has all, and stands still.
+
+        :returns: True: all is copied.
+        """
+        carrier = await self._database.write(make_carrier, move, source.name, content_of(move), self._engine.now())
+        if carrier != carrier_of(move):
+            _log.warn("Provider {pid} is copied again: this LCC was put back from a backup", pid=move.pid)
+            await self._note(move, {"carrier": carrier}, move.why)
+            return False  # to go on with that one
+        copying = self._copying(move, source)
+        await copying.compare(SLICE_SECONDS)
+        if await copying.follow(pause=False) is None or await copying.content_left():
+            return False
+        await copying.copy_whole()
+        return True
 
     async def _open(self, move: Move) -> None:
         """Begin with what waits: not before the front end's map says that all is here, for readers of the cache."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from twisted.logger import Logger
 
-from lcc.model.moves import Fence, FenceOrder
+from lcc.model.moves import Fence, FenceOrder, MoveState
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.held import apply_held
 from lcc.roles.qm.moves.tasks import TaskMoves
 from lcc.storage.database.database import Database
 from lcc.storage.database.order_rows import has_orders
-from lcc.storage.fe.moves import departure, fences_for, obeyed
+from lcc.storage.fe.moves import Overtaken, departure, fences_for, last_move, obeyed, thaw
 from lcc.storage.queue.arrivals import leave_page
 from lcc.storage.queue.fences import fence_epochs, forget_held, forget_old_held, held_here, put_fence
 from lcc.storage.queue.following import forget_touched
@@ -21,6 +23,8 @@ _log = Logger()
 
 HELD_SECONDS = 60 * 86400
 """How long sets are kept for a provider's new home, which looks for them much shorter."""
+FROZEN_SECONDS = 60.0
+"""A freeze that its destination has not ended by then is ended here: it may be out of order."""
 FORGET_EVERY_SECONDS = 3600.0
 _PAGE_KEYS = 2000
 
@@ -41,6 +45,7 @@ class Obeying:
         self._front = front
         self._tasks = tasks
         self._next_forgetting = 0.0
+        self._frozen_since: dict[tuple[int, int], float] = {}
 
     async def look(self, subid: int) -> bool:
         """Obey what is to be obeyed; True: something is soon to be looked at again.
@@ -57,11 +62,29 @@ class Obeying:
             if order.obeyed_epoch < order.epoch or forgotten:
                 soon |= not await self._obey(order)
             soon |= order.state is Fence.FOLLOWED  # it will soon be frozen, and everybody wait
+        await self._thaw_forgotten({(order.pid, order.epoch) for order in orders if order.state is Fence.FROZEN})
         await self._apply_here(subid)
         if self._engine.clock.seconds() >= self._next_forgetting:
             self._next_forgetting = self._engine.clock.seconds() + FORGET_EVERY_SECONDS
             await self._store.move_step(self._engine.now(), forget_old_held, self._engine.now() - HELD_SECONDS)
         return soon
+
+    async def _thaw_forgotten(self, frozen: set[tuple[int, int]]) -> None:
+        """Give up freezes whose destination does not.
+
+        :param frozen: provider and epoch of all that stand still here.
+        """
+        engine, clock = self._engine, self._engine.clock.seconds()
+        self._frozen_since = {each: self._frozen_since.get(each, clock) for each in frozen}
+        for (pid, epoch), since in self._frozen_since.items():
+            if clock - since < FROZEN_SECONDS:
+                continue
+            move = await self._front.interact(last_move, pid)
+            if move is None or (move.state, move.epoch) != (MoveState.FREEZING, epoch):
+                continue  # it has flipped
+            with suppress(Overtaken):
+                await self._front.write(thaw, move, "its destination does not go on", engine.now())
+                _log.warn("Provider {pid} goes on here: the destination of move {id} does not", pid=pid, id=move.id)
 
     async def _obey(self, order: FenceOrder) -> bool:
         """Go on with a fence; True: it is obeyed."""
