@@ -221,7 +221,8 @@ def why_known(
     :param unread: where robots.txt of its host is not known.
     :param way: pages from a start to the one that linked to it first.
     """
-    lines = [_STATES[url.state]]
+    by_robots = url.state is UrlState.REFUSED and not url.code
+    lines = ["refused: disallowed by robots.txt" if by_robots else _STATES[url.state]]
     if url.state is UrlState.TOLD:
         lines.append(f"told {duration(now - url.rank)} ago; lcc-admin why shows its state in the LCC")
     if url.code:

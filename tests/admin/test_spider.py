@@ -16,7 +16,7 @@ from lcc.admin.cli import main
 from lcc.admin.role_tables import RoleTables
 from lcc.config import load_config
 from lcc.errors import code, entry_for
-from lcc.model.crawls import FrontierBatch, HostRef, StoreWork
+from lcc.model.crawls import FrontierBatch, HostRef, StoreWork, Verdict
 from lcc.storage.database.migrations import SPIDER, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.providers.providers import list_providers
@@ -148,13 +148,23 @@ def test_why(lcc: Lcc, monkeypatch: Any) -> None:
         assert "dropped:    scope: the expression does not match" in lcc.admin("spider", "why", "http://b/").stdout
         [record] = lcc.rows("spider", "why", SITE + "x/x/x/")
         assert {each["filter"]: each["reason"] for each in record["filters"]}["traps"] == "the path repeats 'x'"
-        assert "no page that was read links to it" in lcc.admin("spider", "why", SITE + "new").stdout
+        not_found = "no page that was read links to it, or all links to it are nofollow or too deep\n"
+        assert not_found in lcc.admin("spider", "why", SITE + "new").stdout
         lcc.admin("spider", "exclude", "docs", "www.example.org")
         assert "hosts: www.example.org is excluded" in lcc.admin("spider", "why", SITE + "new").stdout
         assert "www.example.org is excluded" in lcc.admin("spider", "why", "docs", SITE + "a/b").stdout
         named = lcc.admin("spider", "why", "docs", code=1).stderr
         assert named == "Error: docs is a crawl, and no URL\nNext: lcc-admin spider why docs URL\n"
         assert "There must be a URL" in lcc.admin("spider", "why", "docs", SITE, SITE, code=2).stderr
+
+
+def test_why_names_a_robots_txt_that_was_read_later(lcc: Lcc, monkeypatch: Any) -> None:
+    """Links to a host are found before its robots.txt is known."""
+    with spider(lcc, monkeypatch) as running:
+        lcc.admin(*ADD)
+        running.tell(SITE)
+        running.answer(Verdict.REFUSED, SITE)
+        assert "state:      refused: disallowed by robots.txt\n" in lcc.admin("spider", "why", SITE).stdout
 
 
 def test_why_tells_of_limits(lcc: Lcc, monkeypatch: Any) -> None:
@@ -226,6 +236,8 @@ def test_files_of_starts_and_of_hosts(lcc: Lcc, tmp_path: Path, monkeypatch: Any
         assert running.status("big").counts["known"] == 1500
     starts.write_text("http://ok/\nnonsense\n")
     assert f"{starts}: line 2: 'nonsense'" in lcc.admin("spider", "add", "x", *given, code=2).stderr
+    starts.write_bytes("http://ok/\nhttp://a.org/\u00fc\n".encode("latin-1"))
+    assert f"{starts}: line 2: not UTF-8" in lcc.admin("spider", "add", "x", *given, code=2).stderr
     hosts.write_text("synonym(a)=b\nsynonym(b)=a\n")
     assert "circle" in lcc.admin("spider", "add", "x", "--host-resolver", str(hosts), code=2).stderr
     assert "No such file" in lcc.admin("spider", "add", "x", "--start", "@nowhere", code=2).stderr

@@ -140,6 +140,10 @@ class TestStartLists:
         lines = ["\ufeffhttp://Host\n", "\n", "# a comment\n", "  http://host:80/#top \n", "ftp://h/x\n"]
         assert read_start_list(lines, SCHEMES) == ["http://host/", "ftp://h/x"]
 
+    def test_comments_may_follow_urls(self) -> None:
+        lines = ["http://h/a # the first\n", "http://h/b#top # the second\n", "  # none\n"]
+        assert read_start_list(lines, SCHEMES) == ["http://h/a", "http://h/b"]
+
     def test_bad_lines_are_named(self) -> None:
         lines = [
             "http://ok/",

@@ -86,7 +86,7 @@ def starts_callback(_context: click.Context, _parameter: click.Parameter, values
     for value in values:
         try:
             if value.startswith("@"):
-                with Path(value[1:]).open(encoding="utf-8", errors="replace") as file:
+                with Path(value[1:]).open(encoding="utf-8", errors="surrogateescape") as file:
                     urls.update(dict.fromkeys(read_start_list(file, SCHEMES)))
             else:
                 urls[start_url(value, SCHEMES)] = None

@@ -98,8 +98,10 @@ class UrlInCrawl:
     def _not_found(self, steps: Sequence[Step]) -> str:
         if self.status.crawl.state is CrawlState.PAUSED:
             return "no page that was read links to it, and the crawl is paused"
-        limits = "; or all links to it are too deep" if any(step.filter == "depth" for step in steps) else ""
-        return f"it passes the filters, but no page that was read links to it{limits}"
+        used = {step.filter for step in steps}
+        kinds = [words for name, words in (("nofollow", "nofollow"), ("depth", "too deep")) if name in used]
+        or_dropped = f", or all links to it are {' or '.join(kinds)}" if kinds else ""
+        return f"it passes the filters, but no page that was read links to it{or_dropped}"
 
 
 def url_in_crawl(txn: Txn, status: CrawlStatus, furl: str, settings: SpiderConfig, now: float) -> UrlInCrawl:

@@ -15,7 +15,9 @@ FAULTS_MAX = 20
 def read_start_list(lines: Iterable[str], schemes: tuple[str, ...]) -> list[str]:
     """The URLs of a file, each once, normal and without fragments.
 
-    Empty lines, and such as begin with ``#``, are skipped.
+    ``#`` begins a comment: of a URL it would be the fragment, which is dropped anyway.
+
+    :param lines: bytes that are not UTF-8 are surrogates in them (``errors="surrogateescape"``).
 
     :raises ConfigError: with the bad lines, by number, or that there is no URL.
     """
@@ -25,11 +27,16 @@ def read_start_list(lines: Iterable[str], schemes: tuple[str, ...]) -> list[str]
     for number, line in enumerate(lines, 1):
         if number > LINES_MAX:
             raise ConfigError([f"more than {LINES_MAX} lines"])
-        text = line.removeprefix("\ufeff" if number == 1 else "").strip()
-        if not text or text.startswith("#"):
+        text = line.removeprefix("\ufeff" if number == 1 else "").partition("#")[0].strip()
+        if not text:
             continue
         try:
+            text.encode()
             urls[start_url(text, schemes)] = None
+        except UnicodeEncodeError:
+            bad += 1
+            if bad <= FAULTS_MAX:
+                faults.append(f"line {number}: not UTF-8")
         except ConfigError as error:
             bad += 1
             if bad <= FAULTS_MAX:
