@@ -84,14 +84,16 @@ class Mover:
         found = await self._front.interact(front_moves.moves_to, me.subid, since)
         self._engine.moves.read(found, self._engine.clock.seconds())
         soon = False
-        copied: Move | None = None
         for move in found:
-            if move.state in (MoveState.PLANNED, MoveState.COPYING):
-                copied = copied or move
-            elif move.state is not MoveState.DONE:
-                soon |= await self._try(move, sublccs)
-        if copied is not None and not any(move.state in _STANDING_STILL for move in found):
-            soon |= await self._try(copied, sublccs)
+            if move.state not in (MoveState.PLANNED, MoveState.COPYING, MoveState.DONE):
+                soon |= bool(await self._try(move, sublccs))
+        if not any(move.state in _STANDING_STILL for move in found):
+            for move in found:
+                if move.state in (MoveState.PLANNED, MoveState.COPYING):
+                    tried = await self._try(move, sublccs)
+                    if tried is not None:
+                        soon |= tried
+                        break  # the next ones wait
         clock = self._engine.clock
         if clock.seconds() >= self._late_look:
             self._late_look = clock.seconds() + LATE_LOOK_SECONDS
@@ -106,7 +108,8 @@ class Mover:
                 for pid in sorted({move.pid for move in done if move.source == subid} & pids):
                     await self._take_held(pid, sublccs[subid])
 
-    async def _try(self, move: Move, sublccs: Mapping[int, SubLcc]) -> bool:
+    async def _try(self, move: Move, sublccs: Mapping[int, SubLcc]) -> bool | None:
+        """Go on with a move; True: it is soon to be looked at again; None: its source is unreachable."""
         source = sublccs.get(move.source)
         try:
             if move.state is MoveState.CANCELLED:
@@ -124,7 +127,7 @@ class Mover:
             return False
         except StoreUnavailable as error:  # moves from other sub-LCCs go on
             _log.debug("Move {id} waits: {error}", id=move.id, error=str(error))
-            return False
+            return None
 
     async def _cannot(self, move: Move, why: str) -> None:
         if move.state in UNDECIDED:

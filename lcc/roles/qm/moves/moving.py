@@ -107,6 +107,7 @@ class _Looking:
     async def _once(self) -> None:
         self._seconds = LOOK_SECONDS
         if not self._engine.started:
+            self._seconds = SOON_SECONDS  # what was put back from a backup may have providers that are elsewhere
             return
         try:
             # A database that is unavailable is asked again with the next look.

@@ -1,0 +1,193 @@
+"""Moves whose source or destination is put back from a backup, does not go on, or cannot be reached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lcc.model.frontend import AtHome
+from lcc.model.moves import MoveState
+from lcc.roles.qm.moves import mover
+from lcc.storage.fe import moves
+from tests.frontend.kit import NOW
+from tests.frontend.moving import Sub
+from tests.frontend.test_moves import MakeFront, make_front, publish
+from tests.support.roles.qm import page, pages
+
+__all__ = ["make_front"]
+
+
+def dumped(sub: Sub) -> dict[str, list[tuple[Any, ...]]]:
+    if sub.database.dialect.name == "sqlite":
+        names = sub.query("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+    else:
+        names = sub.query("SHOW TABLES")
+    return {name: sub.query(f"SELECT * FROM {name}") for (name,) in names}
+
+
+def put_back(sub: Sub, tables: dict[str, list[tuple[Any, ...]]]) -> None:
+    def write(txn: Any) -> None:
+        for name, rows in tables.items():
+            txn.execute(f"DELETE FROM {name}")
+            for row in rows:
+                txn.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", list(row))
+
+    sub.database.now(write)
+    sub.start()
+
+
+@pytest.mark.parametrize("when", ["copied", "left"])
+def test_a_source_that_is_put_back_obeys_again(make_front: MakeFront, when: str) -> None:
+    """It was backed up before the move, and has forgotten it; nothing comes back, nothing is fetched by two."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    backup = dumped(front.sub(1))
+    front.order(pid, 2)
+    front.log.clear()
+    front.go_until(MoveState.COPYING if when == "copied" else MoveState.DONE)
+    put_back(front.sub(1), backup)
+    front.go_until(MoveState.DONE)
+    front.go(5)
+    assert front.rows(2, pid) == before
+    assert not front.rows(1, pid) and front.sub(1).query("SELECT * FROM pidb WHERE pid = ?", pid) == []
+    assert front.log == [] and front.place(pid)[:2] == (2, AtHome.HERE)
+
+
+@pytest.mark.parametrize("when", ["before", "frozen"])
+def test_a_destination_that_is_put_back_after_the_flip_copies_again(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Its backup is of before the move, or of a freeze that was given up: the source still has all rows."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    backup = dumped(front.sub(2))
+    front.order(pid, 2)
+    if when == "frozen":
+        front.holding.add("b")
+        front.go_until(MoveState.FREEZING)
+        while not front.sub(2).query("SELECT 1 FROM staged WHERE kind = 'pidb'"):
+            front.go(0.1)
+        assert front.move().state is MoveState.FREEZING
+        backup = dumped(front.sub(2))
+        front.holding.clear()
+        front.database.now(moves.thaw, front.move(), "", NOW)
+        front.go(1)
+        front.sub(1).send(8, pid, *pages(800, 801, 802))
+        front.site["http://site.example/800.html"] = "published"
+        front.go(2)
+    front.holding.add("a")
+    front.log.clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(mover, "is_whole", lambda txn, move: False)
+        patched.setattr(mover.Mover, "_copy_again", _nothing)  # it has flipped, and does not go on
+        front.go_until(MoveState.FLIPPED)
+        put_back(front.sub(2), backup)
+    before = front.rows(1, pid)
+    front.holding.clear()
+    front.go_until(MoveState.ACTIVE)
+    assert front.rows(2, pid) == before
+    front.go_until(MoveState.DONE)
+    assert not front.sub(2).query("SELECT 1 FROM staged")
+    front.go(5)
+    assert front.sub(2).query("SELECT pid FROM pidb") == [(pid,)]
+    assert not [url for sub, url in front.log if sub == "a"]
+
+
+async def _nothing(*_: Any) -> bool:
+    return False
+
+
+def test_a_destination_that_does_not_go_on_ends_no_service(make_front: MakeFront) -> None:
+    """Its queue manager is down while the provider stands still: it goes on where it was."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.holding.add("b")
+    front.order(pid, 2)
+    front.go_until(MoveState.FREEZING)
+    dest = front.sub(2)
+    assert dest.moving is not None
+    dest.moving.stop()
+    front.go(70)
+    assert front.move().state is MoveState.COPYING and front.move().why == "its destination does not go on"
+    assert front.place(pid)[:2] == (1, AtHome.HERE)
+    front.site["http://site.example/800.html"] = "published"
+    front.sub(1).send(8, pid, page(800))
+    front.go(1)
+    assert front.log[-1] == ("a", "http://site.example/800.html")
+    front.holding.clear()
+    dest.moving.start()
+    front.go_until(MoveState.DONE)
+    assert front.rows(2, pid)
+
+
+def test_a_source_that_is_unreachable_stops_no_other_moves(make_front: MakeFront) -> None:
+    """Whatever the moves from there wait for: to be ended, and to be copied."""
+    front = make_front(subs=3)
+    pid = publish(front)
+    front.go(1)
+    for _ in range(2):
+        front.order(front.sub(3).world.provider(), 2)
+    front.order(pid, 2)
+    front.go_until(MoveState.ACTIVE)
+    front.sub(3).database.unavailable = True
+    front.go(40)
+    assert front.move(3).state is MoveState.DONE
+    assert MoveState.DONE not in (front.move(1).state, front.move(2).state)
+    front.sub(3).database.unavailable = False
+    front.go_until(MoveState.DONE, 1)
+    front.go_until(MoveState.DONE, 2)
+
+
+def test_a_source_that_is_put_back_from_a_backup_is_read_again(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mover, "FEW_FILES", -1)  # it is copied, and goes on
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.order(pid, 2)
+    front.go_until(MoveState.COPYING)
+    front.go(2)
+    write = front.sub(1).database.now
+    write(lambda txn: txn.execute("UPDATE lccurl SET confirmed_time = 5 WHERE pid = ? AND state = 1", [pid]))
+    write(lambda txn: txn.execute("DELETE FROM fenced"))
+    write(lambda txn: txn.execute("DELETE FROM touched"))
+    write(lambda txn: txn.execute("UPDATE counters SET value = 0 WHERE name IN ('followed', 'touched', 'change')"))
+    front.go(2)
+    assert front.sub(1).query("SELECT state FROM fenced") == [("followed",)]
+    monkeypatch.undo()
+    front.go_until(MoveState.DONE)
+    after = front.rows(2, pid)
+    assert after != before and len(after) == len(before)
+    assert front.sub(2).query("SELECT DISTINCT confirmed_time FROM lccurl WHERE pid = ? AND state = 1", pid) == [(5,)]
+
+
+def test_databases_that_fail_now_and_then(make_front: MakeFront) -> None:
+    """Commits that nobody hears of, and databases that are away for a while."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.order(pid, 2)
+    front.log.clear()
+    databases = [front.sub(1).database, front.sub(2).database, front.database]
+    step = 0
+    while front.move().state is not MoveState.DONE and step < 1000:
+        step += 1
+        some = databases[step % 3]
+        some.lose_results = step % 2
+        databases[(step + 1) % 3].unavailable = step % 5 == 0
+        front.go(0.3)
+        for database in databases:
+            database.unavailable, database.lose_results = False, 0
+        front.go(0.2)
+    front.go(15)
+    assert front.rows(2, pid) == before and front.log == []
+    assert front.place(pid)[0] == 2
+    assert not front.rows(1, pid)
