@@ -179,3 +179,22 @@ def test_a_destination_without_a_scheduler_takes_no_tasks(make_front: MakeFront,
     front.order(pid, 2)
     move = front.go_until(MoveState.CANCELLED)
     assert move.why == f"provider {pid} has 1 tasks, and its destination has no scheduler"
+
+
+def test_tasks_that_have_yet_to_arrive_move_on(front: Front) -> None:
+    """The scheduler of the destination is down, and the provider goes back: its tasks wait for that scheduler."""
+    pid = publish(front)
+    source, dest = front.subs
+    collect(front, source, pid)
+    before = seen(source, pid)
+    scheduler, dest.scheduler = dest.scheduler, None
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    front.order(pid, 1)
+    front.go(15)
+    assert front.move(2).state is not MoveState.DONE
+    dest.scheduler = scheduler
+    front.go_until(MoveState.DONE, 2)
+    front.go(2)
+    assert seen(source, pid) == before
+    assert [len(each) for each in seen(dest, pid)] == [0] * 6

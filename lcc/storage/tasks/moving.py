@@ -76,7 +76,9 @@ def own_tasks(txn: Txn, pid: int) -> list[int]:
 
 
 def at_rest(txn: Txn, pid: int) -> bool:
-    """Whether none of its tasks is carried out, or will be."""
+    """Whether none of its tasks is carried out, or will be, and all that came with it are here."""
+    if is_ordered(txn, TASKS_ARRIVE, pid):
+        return False
     sql = f"SELECT 1 FROM tasks WHERE {_OWN} AND (due_time IS NOT NULL OR look_time IS NOT NULL) LIMIT 1"
     if txn.one(sql, [pid, ROBOTS]) is not None:
         return False
