@@ -1,9 +1,11 @@
-"""Plain text of HTML, by lxml's target parser: no tree, so that no markup can make it slow or large."""
+"""Plain text of HTML, by lxml's target parser: no tree, so that no markup can make it large."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import attrs
@@ -135,19 +137,24 @@ class _Target:
             raise _Full
 
 
-def plain_text(markup: str, chars_max: int, without: frozenset[str] = frozenset()) -> Plain:
+def plain_text(markup: str, chars_max: int, without: frozenset[str] = frozenset(), seconds: float = inf) -> Plain:
     """The text of HTML.
 
     :param chars_max: read at most so much text.
     :param without: elements that are left out: :data:`NAVIGATION`, or :data:`ASIDE`.
+    :param seconds: of the processor; what is not read by then is cut (elements that never end make it slow).
     """
     from lxml import etree
 
     target = _Target(chars_max, without)
     parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True)
     data = markup.encode("utf-8", "replace")
+    until = time.process_time() + seconds
     try:
         for start in range(0, len(data), PIECE_CHARS):
+            if time.process_time() > until:
+                target.cut = True
+                raise _Full
             parser.feed(data[start : start + PIECE_CHARS])
         if data.strip():
             parser.close()

@@ -97,6 +97,11 @@ class ExtractionLimits(NamedTuple):
     memory_bytes: int = 1 << 30
     cpu_seconds: int = 10
 
+    @property
+    def parse_seconds(self) -> float:
+        """Of the processor, for the links of a page of HTML, and as many for its text; what is behind is not read."""
+        return self.cpu_seconds / 5
+
 
 class StoreSettings(NamedTuple):
     """How stores keep pages.

@@ -98,7 +98,8 @@ class Worker:
         if not self.limits.page_chars or not document.content:
             return found
         if document.mimetype in _HTML:
-            plain = plain_text(in_utf8(document.content, document.charset)[0].decode(), self.limits.page_chars)
+            markup = in_utf8(document.content, document.charset)[0].decode()
+            plain = plain_text(markup, self.limits.page_chars, seconds=self.limits.parse_seconds)
             return found._replace(title=plain.title, text=plain.text)
         if document.mimetype == "text/plain":
             text = in_utf8(document.content, document.charset)[0].decode("utf-8", "replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from lcc.spider.extractors.extraction import Extraction
 from lcc.spider.extractors.found import Document
 from lcc.spider.extractors.html import HtmlExtractor
 from lcc.spider.extractors.registry import extractors_by_type
+from lcc.spider.worker import Worker
 
 MEGABYTE = 1 << 20
 LINK = b"<a href=/found>text</a>"
@@ -49,6 +51,19 @@ def extracted(content: bytes, mimetype: str = "text/html", charset: str = "", **
 def test_a_link_behind_it_is_found(before: bytes) -> None:
     found = extracted(b"<html><body>" + before + LINK, document_bytes=20 * MEGABYTE)
     assert "http://h.example/found" in [link.url for link in found.links]
+
+
+@pytest.mark.parametrize("page_chars", [0, 10_000], ids=["links", "links and text"])
+def test_end_tags_of_nothing_behind_elements_that_never_end(page_chars: int) -> None:
+    """Their time grows with the square of the page: the links before are kept, and the worker is not killed."""
+    content = b"<title>T</title>" + LINK + b"<div></span>" * (2 * MEGABYTE // 12)
+    limits = ExtractionLimits(page_chars=page_chars, cpu_seconds=2)
+    before = time.process_time()
+    found = Worker(limits).links(Document("http://h.example/", "text/html", "", (), content))
+    assert time.process_time() - before < 2 + page_chars / 5000
+    assert [link.url for link in found.links] == ["http://h.example/found"] and found.truncated
+    assert [fault.partition(":")[0] for fault in found.faults] == ["its markup takes too long"]
+    assert (found.title, found.text) == (("T", "text") if page_chars else ("", ""))
 
 
 def test_of_a_million_links_the_first_are_taken() -> None:

@@ -1,9 +1,14 @@
-"""Links of HTML and XHTML, by lxml's target parser: no tree, so that no markup can make it slow or large."""
+"""Links of HTML and XHTML, by lxml's target parser: no tree, so that no markup can make it large.
+
+Of elements that never end it keeps a stack, and looks through all of it for each end tag that has no start.  A page
+made of these takes time that grows with the square of its size: what is not read in time is left out.
+"""
 
 from __future__ import annotations
 
 import codecs
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -73,7 +78,13 @@ class _Parser:
             if len(text) <= PIECE_BYTES:
                 parser.feed(text)
             else:
+                until = time.process_time() + found.limits.parse_seconds
                 for start in range(0, len(text), PIECE_BYTES):
+                    if time.process_time() > until:
+                        found.truncated = True
+                        found.fault(f"its markup takes too long: only the first {start} bytes were read")
+                        text = b""
+                        break
                     parser.feed(text[start : start + PIECE_BYTES])
             if text and not text.isspace():
                 parser.close()
