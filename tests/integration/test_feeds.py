@@ -44,7 +44,7 @@ class Feeds:
             page = f"<html><title>{path}</title><body><nav>Menu</nav><article>{text}</article>"
             body, kind = page.encode(), "text/html; charset=utf-8"
         elif path == "/robots.txt":
-            body, kind = b"User-agent: *\nDisallow: /page/2\n", "text/plain"
+            body, kind = b"\xef\xbb\xbfUser-agent: *\nDisallow: /page/2\n", "text/plain"
         else:
             return 404, "text/plain", b"no"
         return (304, kind, b"") if known == f'"{len(body)}"' else (200, kind, body)
