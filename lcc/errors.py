@@ -75,6 +75,7 @@ _TABLE = (
     ErrorEntry(1105, "provider-gone", "the provider is no longer registered"),
     ErrorEntry(1106, "names-nothing", "the full set names no URL within the provider's roots"),
     ErrorEntry(1107, "bad-order", "the set's order number was not drawn for it"),
+    ErrorEntry(1108, "site-moved", "the site has moved to another sub-LCC"),
     ErrorEntry(1201, "curl-missing", "the conceptual URL (curl or c) is missing"),
     ErrorEntry(1202, "bad-url", "not a valid URL"),
     ErrorEntry(1203, "bad-scheme", "unsupported URL scheme"),

@@ -29,11 +29,16 @@ from lcc.storage.database.dialects import SqliteDialect, dialect_for
 from lcc.storage.database.migrations import MAIN, SchemaError
 from lcc.storage.database.place import Place, front_end_place
 from lcc.storage.providers.providers import ProviderMoves, get_provider
+from lcc.storage.providers.watched import SiteMoved
 
 SEE_PROVIDERS = "lcc-admin provider list shows all providers"
 NAME_ONE = "give an existing file, or create this one: lcc-admin"
 SEE_CHECK = "correct lcc.toml; lcc-admin config --defaults explains every setting"
 SEE_UPGRADE = "use the version of the LCC that wrote these tables, or restore an earlier backup (doc/backup.md)"
+SEE_MOVED = (
+    "lcc-admin fe where {pid}, with the front end's configuration, shows where it is; if it has been removed there:"
+    " lcc-admin provider add --moved"
+)
 SEE_MOVES = "try again when it has; lcc-admin moves, with the front end's configuration, shows how far it is"
 SEE_FRONT_END = "set [fe] database in lcc.toml (doc/front-end.md), then run lcc-admin fe init"
 SEE_DATABASE = "check that it runs, and [database] url in lcc.toml; lcc-admin check tests the connection"
@@ -161,6 +166,8 @@ class Admin:
             raise DatabaseFailed(f"cannot write to the database: {error}", "do so, then try again") from None
         except ProviderMoves as error:
             raise Failed(error.detail, SEE_MOVES) from None
+        except SiteMoved as error:
+            raise Failed(error.text, SEE_MOVED.format(pid=error.pid)) from None
         except (StoreUnavailable, sqlite3.Error, pymysql.MySQLError) as error:
             raise DatabaseFailed(f"cannot reach the database: {error}", SEE_DATABASE) from None
         finally:

@@ -32,6 +32,7 @@ ADVICE: dict[int, str] = {
     1105: "ask the operator to register you again",
     1106: "compare --urlprefix with your roots; to delete everything, send a full set without elements",
     1107: "draw an order number when the asking begins, and tell the set with it; hints and polls have none",
+    1108: "name the site to a notifier of the front end, or of the sub-LCC that has it now (lcc-admin fe where)",
     1201: "give each <url> a curl (or c)",
     1202: "write the URL as in RFC 3986, with other characters %-escaped",
     1203: "use the scheme of one of your roots, or have a root with this scheme registered",

@@ -11,9 +11,10 @@ import pytest
 from lcc.config import WatchedConfig, load_config
 from lcc.storage.database.migrations import TASKS
 from lcc.storage.database.place import place_of
+from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.passwords import verify_password
 from lcc.storage.providers.providers import get_provider
-from lcc.storage.providers.watched import watch_site
+from lcc.storage.providers.watched import keep_left_roots, watch_site
 from tests.support.admin import Lcc
 from tests.support.databases import DirectDatabase
 
@@ -188,6 +189,22 @@ def test_a_watched_provider(lcc: Lcc) -> None:
     refused = lcc.admin("provider", "set", "1", "--add-root", ROOT + "a/", code=1).output
     assert "provider 1 is watched: it has one root" in refused
     lcc.admin("provider", "set", "1", "--new-password", "--add-root", ROOT + "a/", code=1)
+
+
+@pytest.mark.parametrize("options", [["--watched"], []])
+def test_a_site_whose_provider_has_moved(lcc: Lcc, options: list[str]) -> None:
+    def leave(txn: Txn) -> None:
+        keep_left_roots(txn, 1)
+        txn.execute("DELETE FROM proots WHERE pid = 1")
+        txn.execute("DELETE FROM pidb WHERE pid = 1")
+
+    lcc.admin("provider", "add", "--watched", "--root", ROOT)
+    lcc.write(leave)
+    refused = lcc.admin("provider", "add", *options, "--root", ROOT, code=1).output
+    assert "the site has moved to another sub-LCC: provider 1" in refused and "lcc-admin fe where 1" in refused
+    assert lcc.rows("provider", "list") == []
+    lcc.admin("provider", "add", "--moved", *options, "--root", ROOT)
+    assert [(row["pid"], row["watched"]) for row in lcc.rows("provider", "list")] == [(2, bool(options))]
 
 
 def test_what_robots_txt_asks_for(lcc: Lcc) -> None:

@@ -8,15 +8,17 @@ from typing import Any
 
 import attrs
 import pytest
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 
 from lcc.errors import code
 from lcc.model import Provider
 from lcc.model.notifiers import NoticeOutcome, RefusedElement, SourcedSet
 from lcc.model.tasks import Effects, JobNotice, JobState
+from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler.counters import Counters
 from lcc.roles.scheduler.notices import Notices
 from lcc.storage.providers.providers import add_provider, change_provider, locked_provider, order_removal
+from lcc.storage.providers.watched import SiteMoved
 from lcc.storage.tasks.outbox import OutboxSet
 from lcc.storage.tasks.polls import Asked
 from tests.scheduler.bench import Bench
@@ -136,6 +138,17 @@ def test_a_provider_that_has_gone_since_is_asked_for_again(bench: Notifying) -> 
     # It is gone as well: that is told.
     bench.link.answers = [(code("provider-gone"), ())]
     assert "The UNS refuses" in bench.notify()[0][1]
+
+
+def test_a_site_that_has_moved_is_an_error_of_its_job(bench: Notifying) -> None:
+    """What waits behind its set is told."""
+    pid = bench.register("http://other/")
+    refused = NotifierRefused(code("site-moved"), SiteMoved(9).text)
+    bench.link.watch = lambda root: fail(refused)
+    [(level, text)] = bench.notify(URL, "http://other/page")
+    said = "1108 the site has moved to another sub-LCC: provider 9"
+    assert (level, text) == ("error", f"The UNS refuses 1 URLs of http://site/: {said}")
+    assert [(each.pid, each.urls[0]["c"]) for each in bench.link.told] == [(pid, "http://other/page")]
 
 
 def test_a_url_that_is_refused_is_an_error_of_its_job(bench: Notifying) -> None:

@@ -56,6 +56,7 @@ from lcc.storage.providers.watched import (
     SeveralWatched,
     find_or_make_watched,
     register_provider,
+    watch_again,
 )
 from lcc.storage.queue.held_deletions import HeldSweep, held_sweep
 from lcc.storage.tasks.robots import read_robots
@@ -165,11 +166,23 @@ def provider_group() -> None:
     is_flag=True,
     help="Only watch these roots, each as a provider without a password, as [watched] says.",
 )
+@click.option(
+    "--moved",
+    is_flag=True,
+    help="Also if a provider of these roots has moved to another sub-LCC; for when it has been removed there.",
+)
 @_provider_options
 @json_option
 @pass_admin
 def add_command(
-    admin: Admin, /, roots: tuple[str, ...], password_file: Any, watched: bool, as_json: bool, **values: Any
+    admin: Admin,
+    /,
+    roots: tuple[str, ...],
+    password_file: Any,
+    watched: bool,
+    moved: bool,
+    as_json: bool,
+    **values: Any,
 ) -> None:
     """Register a provider; print its id and password.
 
@@ -181,15 +194,21 @@ def add_command(
     if watched:
         if password_file is not None:
             raise click.UsageError("a watched provider has no password: --watched and --password-file")
-        _add_watched(admin, roots, as_json, _given(values))
+        _add_watched(admin, roots, moved, as_json, _given(values))
         return
     generated = password_file is None
     password = generate_password() if generated else read_password(password_file)
     hashed = hash_password(password, generated=generated)
     provider = Provider(pid=0, roots=roots, password_hash=hashed, **_given(values))
+
+    def add(txn: Txn) -> int:
+        if moved:
+            watch_again(txn, roots)
+        return register_provider(txn, provider)
+
     with admin.database() as database:
         try:
-            pid = database.write(register_provider, provider)
+            pid = database.write(add)
         except ProviderExists as error:
             raise Failed(str(error), SEE_PROVIDERS) from None
         except SeveralWatched as error:
@@ -203,8 +222,10 @@ def add_command(
     click.echo(f"password: {password}" if generated else "password: as given")
 
 
-def _add_watched(admin: Admin, roots: tuple[str, ...], as_json: bool, changes: dict[str, Any]) -> None:
+def _add_watched(admin: Admin, roots: tuple[str, ...], moved: bool, as_json: bool, changes: dict[str, Any]) -> None:
     def add(txn: Txn) -> list[int]:
+        if moved:
+            watch_again(txn, roots)
         pids = []
         for root in roots:
             pid = find_or_make_watched(txn, root, admin.config.watched, OPERATOR)

@@ -28,7 +28,7 @@ from lcc.storage.providers.providers import (
     locked_provider,
     registered_provider,
 )
-from lcc.storage.providers.watched import register_provider
+from lcc.storage.providers.watched import SiteMoved, register_provider
 
 NUMBER_MAX = 2**31 - 1
 
@@ -266,6 +266,10 @@ def _new_provider(
         raise RegistrationRefused("full", str(error)) from None
     except ProviderMoves as error:  # it is watched
         raise RegistrationRefused("busy", error.text, {}, MOVING_SECONDS) from None
+    except SiteMoved as error:
+        if registration.pid:  # since the front end has looked
+            raise RegistrationRefused("busy", error.text, {}, MOVING_SECONDS) from None
+        raise RegistrationRefused("changed", f"{error.text}: register at the front end") from None
 
 
 def _new_root(txn: Txn, registration: Registration, settings: RsConfig, elsewhere: Mapping[str, SiteCounts]) -> int:

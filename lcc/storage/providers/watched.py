@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 import attrs
 
 from lcc.config import WatchedConfig
+from lcc.errors import LccError
 from lcc.model import Provider
 from lcc.storage.database.locked_counter import locked_counter
 from lcc.storage.database.transactions import Txn
@@ -24,6 +25,7 @@ CRAWL_DELAY_MAX = 300.0
 _ROBOTS_ZONE = "UTC"
 _SELECT_OWNERS = "SELECT r.root, p.watched, p.pid FROM proots r JOIN pidb p ON p.pid = r.pid"
 _OWNERS = f"{_SELECT_OWNERS} WHERE p.removed = 0 AND r.root"
+_OWNERS_THAT_LEFT = "SELECT r.root, r.watched, r.pid FROM leftroots r WHERE r.root"
 _WATCHED_THERE = (
     "FROM proots r JOIN pidb p ON p.pid = r.pid WHERE r.root >= ? AND r.root < ? AND p.watched = 1 AND p.removed = 0"
 )
@@ -45,6 +47,17 @@ OwnerRank = tuple[int, bool, int]
 
 class TooManyWatched(Exception):
     """A limit of ``[watched]`` is reached: of all providers, or of those of a registered domain."""
+
+
+class SiteMoved(LccError):
+    """The provider of a site has moved to another sub-LCC: no second one is made here (doc/moves.md).
+
+    :ivar pid: its id.
+    """
+
+    def __init__(self, pid: int) -> None:
+        super().__init__("site-moved", f"provider {pid}")
+        self.pid = pid
 
 
 class SeveralWatched(Exception):
@@ -79,11 +92,16 @@ def find_or_make_watched(txn: Txn, root: str, settings: WatchedConfig, asker: As
     :param root: normalised.
     :returns: its id.
     :raises TooManyWatched: there are too many already.
+    :raises SiteMoved: it had one here, which is in another sub-LCC now.
     """
     pid = _provider_for(txn, root)
     if pid is None:
         locked_counter(txn, "pid")  # somebody else may be making it
+        # Before its provider is looked for once more: that may leave before, or come back behind this statement.
+        left = left_provider(txn, root)
         pid = _provider_for(txn, root)
+        if pid is None and left is not None:
+            raise SiteMoved(left)
     if pid is not None:
         if asker.private:
             _allow_private(txn, pid)
@@ -272,12 +290,38 @@ def _provider_for(txn: Txn, root: str) -> int | None:
 
 def owner_of_site(txn: Txn, root: str) -> OwnerRank | None:
     """The provider that :func:`find_or_make_watched` finds, to be compared with those of other databases: of several
-    the least has the site; None: it would make one."""
-    for owner in _owners(txn, root):
+    the least has the site; None: it finds none."""
+    owner = _owner_of_site(_owners(txn, root), root)
+    return None if owner is None else _rank(owner)
+
+
+def left_provider(txn: Txn, root: str) -> int | None:
+    """The provider that had this site here, and moved to another sub-LCC; None: there is none."""
+    owner = _owner_of_site(_owners(txn, root, _OWNERS_THAT_LEFT), root)
+    return None if owner is None else owner[2]
+
+
+def _owner_of_site(owners: Iterable[_Owner], root: str) -> _Owner | None:
+    """The first of these that has this site."""
+    for owner in owners:
         own, watched, _ = owner
         if not watched or own.partition("://")[2] == root.partition("://")[2]:
-            return _rank(owner)
+            return owner
     return None
+
+
+def keep_left_roots(txn: Txn, pid: int) -> None:
+    """A provider leaves: its roots are remembered."""
+    sql = "SELECT r.pid, r.position, r.root, p.watched FROM proots r JOIN pidb p ON p.pid = r.pid WHERE r.pid = ?"
+    rows = txn.query(sql, [pid])
+    if rows:  # else this was done before
+        forget_left_roots(txn, pid)
+        txn.insert("leftroots", ("pid", "position", "root", "watched"), rows)
+
+
+def forget_left_roots(txn: Txn, pid: int) -> None:
+    """A provider that had left is back, or is gone for good."""
+    txn.execute("DELETE FROM leftroots WHERE pid = ?", [pid])
 
 
 def _owner(row: tuple[str, int, int]) -> _Owner:
@@ -291,9 +335,9 @@ def _rank(owner: _Owner) -> OwnerRank:
     return -len(root.partition("://")[2]), watched, pid
 
 
-def _owners(txn: Txn, url: str) -> list[_Owner]:
+def _owners(txn: Txn, url: str, select: str = _OWNERS) -> list[_Owner]:
     """Of each root that this URL begins with, in the order in which they count."""
-    return sorted(map(_owner, _roots_that_begin(txn, _spellings(url))), key=_rank)
+    return sorted(map(_owner, _roots_that_begin(txn, _spellings(url), select)), key=_rank)
 
 
 def _spellings(url: str) -> list[str]:
@@ -301,7 +345,7 @@ def _spellings(url: str) -> list[str]:
     return [url, "http" + url[5:]] if url.startswith("https://") else [url]
 
 
-def _roots_that_begin(txn: Txn, urls: Iterable[str]) -> list[tuple[str, int, int]]:
+def _roots_that_begin(txn: Txn, urls: Iterable[str], select: str = _OWNERS) -> list[tuple[str, int, int]]:
     """The rows of the roots that any of these URLs begins with."""
     spellings = list(urls)
     # One look-up in the index for each beginning, however many roots there are on the host.
@@ -310,11 +354,11 @@ def _roots_that_begin(txn: Txn, urls: Iterable[str]) -> list[tuple[str, int, int
         for spelling in spellings
         for end in range(len(_host(spelling)), min(len(spelling), _INDEXED_CHARS) + 1)
     }
-    found = txn.query_in(f"{_OWNERS} IN ({{in}})", sorted(beginnings))
+    found = txn.query_in(f"{select} IN ({{in}})", sorted(beginnings))
     for spelling in spellings:
         if len(spelling) > _INDEXED_CHARS:
             longer = [spelling[: _INDEXED_CHARS + 1], spelling, spelling]
-            found += txn.query(f"{_OWNERS} >= ? AND r.root <= ? AND SUBSTR(?, 1, LENGTH(r.root)) = r.root", longer)
+            found += txn.query(f"{select} >= ? AND r.root <= ? AND SUBSTR(?, 1, LENGTH(r.root)) = r.root", longer)
     return [(root, watched, pid) for root, watched, pid in found]
 
 
@@ -342,6 +386,20 @@ def roots_on(txn: Txn, site: str, limit: int) -> list[tuple[str, int]]:
     return [(root, pid) for root, _, pid in found]
 
 
+def _left_watcher(txn: Txn, roots: Iterable[str]) -> int | None:
+    """A provider that watched one of these roots here, and moved to another sub-LCC."""
+    spelled = {spelling for root in roots for spelling in (root, _other_scheme(root))}
+    sql = "SELECT pid FROM leftroots WHERE watched = 1 AND root IN ({in})"
+    return min((pid for (pid,) in txn.query_in(sql, sorted(spelled))), default=None)
+
+
+def watch_again(txn: Txn, roots: Iterable[str]) -> None:
+    """An operator says that these roots may have providers here, though those that they had have moved away."""
+    for root in roots:
+        while (pid := left_provider(txn, root) or _left_watcher(txn, [root])) is not None:
+            forget_left_roots(txn, pid)
+
+
 def register_provider(txn: Txn, provider: Provider) -> int:
     """Register a provider: the one that watches its root keeps its id, and so its rows, and gets what stands here; if
     there is none, it is a new one.
@@ -349,9 +407,14 @@ def register_provider(txn: Txn, provider: Provider) -> int:
     :param provider: with a password, without an id.
     :returns: its id.
     :raises SeveralWatched: its roots are watched by several providers.
+    :raises SiteMoved: what watched its root is in another sub-LCC now.
     :raises lcc.storage.providers.providers.ProviderExists: no id is left.
     """
     watchers = {pid: root for root in provider.roots if (pid := watcher_of(txn, root)) is not None}
+    left = None if watchers else _left_watcher(txn, provider.roots)
+    # Whoever gives another id has looked in all sub-LCCs, and found nobody who watches it.
+    if left is not None and provider.pid in (0, left):
+        raise SiteMoved(left)
     if len(watchers) > 1:
         each = ", ".join(f"{root} by provider {pid}" for pid, root in watchers.items())
         raise SeveralWatched(f"several of these roots are watched: {each}")

@@ -21,6 +21,7 @@ from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHE, CACHED, DELAYS, GENERATION_SHIFT, NOTHING, SETS, SetRow
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.sessions import ORDER_JUMP
+from lcc.storage.providers.watched import forget_left_roots, keep_left_roots
 from lcc.storage.queue.departing import (
     COUNTERS_KIND,
     ERRORS,
@@ -86,6 +87,7 @@ def admit(write: WriteTransaction, move: Move) -> Delay | None:
         txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])
         roots = [[row[column] for column in columns] for _, row in _next(txn, pid, table, _ALL)]
         txn.insert(table, columns, roots)
+    forget_left_roots(txn, pid)
     stats = write.stats(pid)
     for _, row in _next(txn, pid, "pstats", 1):
         for field in attrs.fields(Stats):
@@ -362,6 +364,7 @@ def leave_page(write: WriteTransaction, move: Move, page_rows: int = PAGE_ROWS) 
         return True
     if forget_touched(txn, pid, page_rows):
         return True
+    keep_left_roots(txn, pid)
     for table in ("qpsdb", "urlerrs", "heldsweeps", "proots", "formerroots", "pdelays", "pidb"):
         txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])
     stats = write.stats(pid)

@@ -61,4 +61,13 @@ CREATE TABLE flips (
     time INTEGER NOT NULL                       -- when it was noted
 );
 CREATE INDEX flips_pid ON flips (pid, flip);
+-- Roots of providers that have moved from here, and are not back: what lies in them is watched where they are.
+CREATE TABLE leftroots (
+    pid INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    root TEXT NOT NULL,
+    watched INTEGER NOT NULL,                      -- 1: the provider is a watched one
+    PRIMARY KEY (pid, position)
+) WITHOUT ROWID;
+CREATE INDEX leftroots_root ON leftroots (root);
 INSERT INTO counters (name, value) VALUES ('held', 0), ('followed', 0), ('touched', 0);

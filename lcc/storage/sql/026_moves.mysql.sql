@@ -61,4 +61,13 @@ CREATE TABLE IF NOT EXISTS flips (
     time BIGINT NOT NULL,                       -- when it was noted
     INDEX flips_pid (pid, flip)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+-- Roots of providers that have moved from here, and are not back: what lies in them is watched where they are.
+CREATE TABLE IF NOT EXISTS leftroots (
+    pid INT NOT NULL,
+    position INT NOT NULL,
+    root MEDIUMTEXT NOT NULL,
+    watched SMALLINT NOT NULL,                     -- 1: the provider is a watched one
+    PRIMARY KEY (pid, position),
+    INDEX leftroots_root (root(255))
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 INSERT IGNORE INTO counters (name, value) VALUES ('held', 0), ('followed', 0), ('touched', 0);

@@ -8,7 +8,8 @@ providers are asked for where the provider is.
 
 *Moves.*  A set that a sub-LCC rejects because it has no such provider (any more) is looked up again, and goes to
 where the provider is by then.  Numbers ascend on a link, so the link to there is made anew, and what has no answer of
-it told again.  Each sub-LCC hears that there are sets in between, which may come to it yet.
+it told again.  Each sub-LCC hears that there are sets in between, which may come to it yet.  A site that has left the
+sub-LCC which is asked to watch it is looked up again, too.
 
 *Failures.*  Sets wait here, and the notifier is not read from, while the front end's database is away, while the next
 provider is moving, and while as much as the window allows waits for a sub-LCC.  When this connection is lost, so are
@@ -63,7 +64,9 @@ _log = Logger()
 _TOGETHER_MAX = 500
 """Sets whose providers are looked up together."""
 _QUESTIONS_MAX = 500
-_GONE = code("provider-gone")
+_LOOKS_MAX = 3
+"""So often a sub-LCC is looked for that has a site: it may leave the one that was found."""
+_GONE, _MOVED = code("provider-gone"), code("site-moved")
 
 
 @attrs.define(eq=False)
@@ -395,9 +398,16 @@ class RelayedNotifier(Peer):
             self._answer(message, self._draw(message))
 
     async def _watch(self, message: Watch) -> int:
-        link = self._link(await self._relay.site(message.root))
-        pid: int = await link.watch(message.root, message.crawl_delay_ms, message.hours, message.private)
-        return pid
+        for _ in range(_LOOKS_MAX):
+            link = self._link(await self._relay.site(message.root))
+            try:
+                pid: int = await link.watch(message.root, message.crawl_delay_ms, message.hours, message.private)
+            except NotifierRefused as refused:
+                if refused.code != _MOVED:
+                    raise
+            else:
+                return pid
+        raise Refused(code("try-later"), f"{message.root[:200]} moves to another sub-LCC")
 
     async def _draw(self, message: Draw) -> int:
         home = (await self._relay.homes({message.pid}))[message.pid]
