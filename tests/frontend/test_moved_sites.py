@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 
 from lcc.config import RsConfig, WatchedConfig
 from lcc.errors import RegistrationRefused, code
-from lcc.model import Provider
+from lcc.model import Proves, Provider, Registration
 from lcc.model.frontend import SubLcc
 from lcc.model.moves import MoveState
 from lcc.model.notifiers import NOTIFIERS
@@ -38,7 +38,6 @@ from tests.frontend.kit import NOW, vitals
 from tests.frontend.moving import Front
 from tests.frontend.test_moves import make_front
 from tests.frontend.test_notifiers import Relayed
-from tests.storage.test_registrations import another
 from tests.support.databases import result_of
 from tests.support.transports import Wire
 
@@ -115,9 +114,9 @@ def test_whoever_registers_it_where_it_was_makes_no_second_one(make_front: MakeF
         source.now(register_provider, Provider(0, (ROOT,), "hash"))
     # The registration server of that LCC; and that of the front end, whose provider has left since it has looked.
     for number, kind, seconds in ((0, "changed", 0.0), (pid, "busy", 30.0)):
-        registration = another(folders=(ROOT,), pid=number)
+        asked = Registration(Proves.PROVIDER, "t", "s", "p", "lcc.txt", (ROOT,), NOW, NOW + 100, pid=number)
         with pytest.raises(RegistrationRefused, match="has moved") as refused:
-            source.now(apply_registration, registration, RsConfig())
+            source.now(apply_registration, asked, RsConfig())
         assert (refused.value.kind, refused.value.retry_seconds) == (kind, seconds)
     assert watchers(front, 1) == []
     # The front end has looked everywhere before it draws an id.
