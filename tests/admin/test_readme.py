@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import get_type_hints
 
@@ -35,6 +36,7 @@ OURS = frozenset(
         "lcc-bot",
         "lcc-cu",
         "lcc-rs",
+        "lcc-spider",
         "lcc-web",
         "lcc-export",
     }
@@ -97,7 +99,8 @@ def test_each_command_exists(command: tuple[str, ...]) -> None:
     if "--" in arguments:
         arguments = arguments[: arguments.index("--")]  # what follows is a consumer
     if name in ("lcc-admin", "lcc-export"):
-        words = [word for word in arguments if not word.startswith(("-", "/"))]
+        values = {after for option, after in pairwise(arguments) if option == "--config"}
+        words = [word for word in arguments if not word.startswith(("-", "/")) and word not in values]
         if name == "lcc-export":  # options with values stand before its command
             words = [word for word in words if word in EXPORTS]
         asked.append(words[0])

@@ -132,7 +132,7 @@ async def test_what_cannot_be_had_is_said(api: Api, cache: Cache, host: ContentH
     assert found.contents() == {f"{A}good": b"good"} and found.end["missing"] == 4
     reasons = {row["curl"].rpartition("/")[2]: row.get("missing", "") for row in found.rows}
     assert reasons["good"] == "" and "md5" in reasons["damaged"] and "refetched" in reasons["lost"]
-    assert "machine 9 is not here" in reasons["away"] and "7 bytes instead of 8" in reasons["shorter"]
+    assert "this is machine 1, not 9" in reasons["away"] and "7 bytes instead of 8" in reasons["shorter"]
 
 
 @pytest_twisted.ensureDeferred

@@ -171,7 +171,7 @@ async def test_who_sees_what(backend: Backend, api: Api, cache: Cache, host: Con
         assert (await api.get(f"/resourcesync/9/{name}")).status == 404, "there is no such provider"
     _, rows = add_user(cache, content=False)
     assert (await api.get(WELL_KNOWN, Authorization=f"Bearer {rows}")).status == 403
-    closed = Api(backend, 'without_token = "nothing"\nlisten_xml = ""')
+    closed = Api(backend, 'without_token = "nothing"\nlisten_xml = ""', home="closed")
     try:
         assert (await closed.get(WELL_KNOWN)).status == 401
         assert (await closed.get("/resourcesync/1/resourcelist.xml")).status == 401

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 
 import pytest
@@ -197,6 +198,7 @@ def test_memory_is_bounded_however_long_they_are() -> None:
         for number in range(12):
             lines = "".join(f"Disallow: /{number}/{line:05}\n" for line in range(10_000))
             assert not is_allowed(f"User-agent: *\n{lines}", RULES, f"http://a/{number}/00007")
+        gc.collect()
         assert tracemalloc.get_traced_memory()[0] - before < 30_000_000
     finally:
         tracemalloc.stop()

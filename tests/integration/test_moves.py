@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from lcc.client.blocking import Cache
 from tests.support.processes.followers import Follower
 from tests.support.processes.front_end import FrontEnd, SubLcc
@@ -71,7 +73,7 @@ def test_a_provider_moves_while_it_publishes(
             each.stop_all()
 
 
-@SQLITE_ALWAYS
+@pytest.mark.long
 def test_followers_while_a_provider_moves(
     tmp_path: Path, origin: OriginServer, lay_out: LayOut, database_url: str | None
 ) -> None:

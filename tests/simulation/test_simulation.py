@@ -25,7 +25,11 @@ def errors_are_expected(logged_errors: LoggedErrors) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "seed", [*map(str, range(8)), "0p", "2t", "4t", "12t", "23t", "30t", "13s", "60029s", "1m", "2m", "40m"]
+    "seed",
+    [
+        *(*map(str, range(8)), "0p", "2t", "4t", "12t", "23t", "30t", "13s", "60029s", "2m"),
+        *(pytest.param(seed, marks=pytest.mark.long) for seed in ("1m", "40m")),
+    ],
 )
 def test_promises_are_kept(seed: str) -> None:
     result = run_seed(seed)
@@ -39,7 +43,7 @@ def test_files_that_were_removed_since_the_backup_are_fetched_again() -> None:
     assert not result.violations
 
 
-@pytest.mark.parametrize("kind", ["", "m"])
+@pytest.mark.parametrize("kind", ["", pytest.param("m", marks=pytest.mark.long)])
 def test_a_seed_decides_everything(kind: str) -> None:
     first, again, other = run_seed(f"3{kind}"), run_seed(f"3{kind}"), run_seed(f"4{kind}")
     assert (first.digest, first.events, first.counts) == (again.digest, again.events, again.counts)

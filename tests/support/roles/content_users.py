@@ -22,6 +22,7 @@ class Api:
     """The services of a content user API.
 
     :param more: further lines of its section of the configuration.
+    :param home: below that of the backend; two that run at once need two, for each has a socket in it.
     """
 
     def __init__(
@@ -29,11 +30,12 @@ class Api:
         backend: Backend,
         more: str = 'without_token = "content"',
         listen: str = "tcp:0:interface=127.0.0.1",
+        home: str = ".",
     ) -> None:
         text = f"""
-            home = "."
+            home = "{home}"
             [database]
-            url = "{backend.url}"
+            url = "{backend.url.replace("sqlite:", f"sqlite:{backend.home}/")}"
             [cu]
             listen = "{listen}"
             {more}

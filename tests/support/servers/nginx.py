@@ -64,7 +64,7 @@ class Nginx(OriginServer):
     def __init__(
         self, root: Path, folder: Path, secure: Secure | None = None, more: str = "", servers: str = ""
     ) -> None:
-        self.root, self.log = root, folder / "access.log"
+        self.root, self.log, self.address = root, folder / "access.log", "127.0.0.1"
         folder.mkdir()
         self.port, self.secure_port = free_port(), free_port()
         tls = ""
