@@ -215,7 +215,7 @@ async def test_what_there_is_not(backend: Backend, api: Api, cache: Cache) -> No
         reply = await api.get(WELL_KNOWN, Host=host)
         assert f"<loc>http://{host.lower()}/resourcesync/1/capabilitylist.xml" in reply.body.decode()
     assert (await api.get(WELL_KNOWN, "HEAD")).body == b""
-    named = Api(backend, 'without_token = "content"\nurl = "https://cache.example"\nlisten_xml = ""')
+    named = Api(backend, 'without_token = "content"\nurl = "https://cache.example"\nlisten_xml = ""', home="named")
     try:
         assert b"<loc>https://cache.example/resourcesync/1/" in (await named.get(WELL_KNOWN, Host="no no")).body
     finally:

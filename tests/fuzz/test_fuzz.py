@@ -30,7 +30,7 @@ from tests.fuzz.watching import ErrorLog
 from tests.support.logs import LoggedErrors
 
 REPOSITORY = Path(__file__).parents[2]
-STREAMS = 2000
+STREAMS = 4000
 
 
 def fuzz(folder: Path, *options: str) -> tuple[int, str]:
