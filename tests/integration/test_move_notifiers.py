@@ -106,10 +106,10 @@ def test_sets_of_a_notifier_follow_the_provider(
         front.start("fe-uns")
         wait_for("both have reported", lambda: all(not row["stale"] for row in front.rows("fe", "list")))
         front.admin("move", str(mover.pid), "--to", "two")
-        told = 0
+        told = killed_after = 0
 
         def moved() -> bool:
-            nonlocal told
+            nonlocal told, killed_after
             if told < PAGES:
                 for site, folder in ((mover, moving), (stayer, staying)):
                     notifier.tell(site, names[folder][told])
@@ -121,6 +121,8 @@ def test_sets_of_a_notifier_follow_the_provider(
             if told == 6:
                 for lcc in (one, two):
                     lcc.kill("all")
+                killed_after = len(origin.requests())
+                for lcc in (one, two):
                     lcc.start("all")
             return told > 12 and front.rows("moves", "--all")[0]["state"] == "done"
 
@@ -136,8 +138,7 @@ def test_sets_of_a_notifier_follow_the_provider(
         expected = {f"/{folder.name}/{name}" for folder in (moving, staying) for name in names[folder][:told]}
         wait_for("all pages were fetched", lambda: expected <= {each["path"] for each in origin.requests()})
         wait_for("nothing is queued", lambda: not any(row.get("queued") for row in two.rows("provider", "list")))
-        asked = [request["path"] for request in origin.requests() if request["path"] in expected]
-        assert sorted(asked) == sorted(expected), "each once"
+        origin.assert_each_once(expected, killed_after)
         for each, name in ((front, "fe-uns"), (one, "all"), (two, "all")):
             each.stop(name)
     finally:

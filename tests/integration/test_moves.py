@@ -39,16 +39,18 @@ def test_a_provider_moves_while_it_publishes(
 
         wait_for("both have reported", lambda: all(not row["stale"] for row in front.rows("fe", "list")))
         front.admin("move", str(site.pid), "--to", "two")
-        published = 0
+        published = killed_after = 0
 
         def moved() -> bool:
-            nonlocal published
+            nonlocal published, killed_after
             published += 1
             (pages / f"later{published}.txt").write_text(f"later {published}\n")
             _publish_in_the_end(front, site)
             if published == 2:
                 for lcc in (two, one):
                     lcc.kill("all")
+                killed_after = len(origin.requests())
+                for lcc in (two, one):
                     lcc.start("all")
             return front.rows("moves", "--all")[0]["state"] == "done"
 
@@ -63,8 +65,9 @@ def test_a_provider_moves_while_it_publishes(
         for lcc in (one, two):
             lcc.admin("fsck")
 
-        asked = [request["path"] for request in origin.requests()]
-        assert len(asked) == len(set(asked)) == 31 + published
+        paths = {f"/pages/{path.relative_to(pages)}" for path in pages.rglob("*.*")}
+        assert len(paths) == 31 + published
+        origin.assert_each_once(paths, killed_after)
         one.assert_serial()
         for each, name in ((front, "fe-uns"), (one, "all"), (two, "all")):
             each.stop(name)

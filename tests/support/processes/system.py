@@ -24,6 +24,10 @@ BIN = Path(sys.executable).parent
 ROLES = ("uns", "qm", "botm", "bot")
 
 
+# So many requests may killed robots have made whose results are lost: results gather for 25 ms.
+IN_HAND = 8
+
+
 class OriginServer:
     """The content provider's web server (:mod:`origin`) as a process of its own.
 
@@ -50,6 +54,18 @@ class OriginServer:
     def requests(self) -> list[dict[str, Any]]:
         """What was asked for, in order."""
         return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
+
+    def assert_each_once(self, paths: set[str], killed_after: int) -> None:
+        """Each page was asked for, and once, but for what robots had in hand when they were killed.
+
+        :param killed_after: so many requests had been made when they were.
+        """
+        asked = [request["path"] for request in self.requests()]
+        before, after = asked[:killed_after], asked[killed_after:]
+        assert set(asked) == paths
+        assert len(set(before)) == len(before) and len(set(after)) == len(after), asked
+        again = set(before) & set(after)
+        assert again <= set(before[-IN_HAND:]), f"{again} were not in hand"
 
     def stop(self) -> None:
         """End the process."""
