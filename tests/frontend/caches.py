@@ -32,10 +32,10 @@ from lcc.storage.fe import moves
 from lcc.storage.fe.sublccs import add_sublcc, get_sublcc
 from lcc.storage.providers.pid_range import limit_pids
 from lcc.storage.providers.providers import add_provider
-from lcc.storage.queue.arrivals import admit, arrive_page, leave_page
-from lcc.storage.queue.departing import departing_page, departing_whole
-from lcc.storage.queue.following import position_now
-from lcc.storage.queue.staging import Cursor, stage_page, stage_whole
+from lcc.storage.queue.moves.arrivals import admit, arrive_page, leave_page
+from lcc.storage.queue.moves.departing import departing_page, departing_whole
+from lcc.storage.queue.moves.following import position_now
+from lcc.storage.queue.moves.staging import Cursor, stage_page, stage_whole
 from lcc.storage.queue.store import QueueStore
 from lcc.storage.queue.write_transaction import WriteTransaction
 from tests.frontend.kit import NOW, sublcc

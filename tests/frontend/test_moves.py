@@ -24,9 +24,9 @@ from lcc.storage.providers.providers import (
 )
 from lcc.storage.providers.sessions import ORDER_JUMP, absorbed_numbers
 from lcc.storage.providers.watched import find_or_make_watched
-from lcc.storage.queue import departing
-from lcc.storage.queue.arrivals import arrive_page
-from lcc.storage.queue.staging import make_carrier
+from lcc.storage.queue.moves import departing
+from lcc.storage.queue.moves.arrivals import arrive_page
+from lcc.storage.queue.moves.staging import make_carrier
 from tests.frontend.kit import NOW
 from tests.frontend.moving import Front
 from tests.support.databases import Backend

@@ -18,7 +18,7 @@ from lcc.roles.cu.front import changes, listing
 from lcc.roles.cu.front.tokens import FrontToken, Position, parse_front_token
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.tokens import StartAgain, Token
-from lcc.storage.queue import arrivals, departing
+from lcc.storage.queue.moves import arrivals, departing
 from lcc.storage.views import moved, selected
 from lcc.storage.views.selected import Selection
 from tests.frontend import caches as caches_of_tests

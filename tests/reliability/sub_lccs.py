@@ -24,7 +24,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.moves import CannotMove, cancel_move, list_moves, moves_in, order_move
 from lcc.storage.fe.placements import placements
 from lcc.storage.fe.sublccs import list_sublccs
-from lcc.storage.queue.fences import applied_upto, held_pieces
+from lcc.storage.queue.moves.fences import applied_upto, held_pieces
 from lcc.testing.galera import PrivateGalera
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.support.processes.front_end import FrontEnd, SubLcc

@@ -16,8 +16,8 @@ import lcc
 from lcc.model.moves import Fence
 from lcc.storage.database.key_ranges import provider_of
 from lcc.storage.queue import sweep
-from lcc.storage.queue.fences import put_fence
-from lcc.storage.queue.following import Position, forget_touched, is_known, position_now, touched_after
+from lcc.storage.queue.moves.fences import put_fence
+from lcc.storage.queue.moves.following import Position, forget_touched, is_known, position_now, touched_after
 from tests.storage.test_history import SHARED, History
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice

@@ -20,7 +20,7 @@ from lcc.model.moves import Fence
 from lcc.storage.providers.providers import change_provider, get_provider
 from lcc.storage.providers.sessions import ORDER_JUMP as JUMP
 from lcc.storage.providers.sessions import Login, SessionStore, kept_numbers, open_session_store
-from lcc.storage.queue.fences import put_fence
+from lcc.storage.queue.moves.fences import put_fence
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.queue import Queue, notice
 

@@ -20,9 +20,9 @@ from lcc.model.moves import Fence
 from lcc.storage.database.key_ranges import PAGE_BYTES, all_views_key, is_all_views, is_untyped, untyped_key
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.batch import Batch, SetPart
-from lcc.storage.queue.fences import fence_question, hold_piece, holds_part
 from lcc.storage.queue.fresh_rows import FreshRows, first_set_questions, idle_providers
 from lcc.storage.queue.held_deletions import order_release
+from lcc.storage.queue.moves.fences import fence_question, hold_piece, holds_part
 from lcc.storage.queue.notifications import PendingNotifications
 from lcc.storage.queue.registered import registered_in, registered_question
 from lcc.storage.queue.row_cache import RowCache, row_questions

@@ -52,10 +52,10 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import get_provider, provider_roots
 from lcc.storage.queue.absorb import absorb_pieces
 from lcc.storage.queue.admin_orders import carry_out
-from lcc.storage.queue.fences import fences
 from lcc.storage.queue.fresh_rows import FreshRows
 from lcc.storage.queue.housekeeping import do_next_page
 from lcc.storage.queue.lost_content import fetch_again
+from lcc.storage.queue.moves.fences import fences
 from lcc.storage.queue.notifications import PendingNotifications
 from lcc.storage.queue.read_ahead import delete_orders, providers_with_work, read_ahead
 from lcc.storage.queue.record import Requeued, record_results

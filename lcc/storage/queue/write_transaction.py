@@ -19,7 +19,7 @@ from lcc.model import SITE, UrlNotice
 from lcc.storage.database.rows import TOLD, last_generation
 from lcc.storage.database.stored_notices import write_notice
 from lcc.storage.database.transactions import Question, Txn
-from lcc.storage.queue.following import TouchedRows
+from lcc.storage.queue.moves.following import TouchedRows
 from lcc.storage.queue.notifications import PendingNotifications
 
 _STATS = (

@@ -25,7 +25,7 @@ MOVED = [
     Bug(
         "debt-forgotten",
         "P11: a destination does not know how long a provider has to wait",
-        "lcc/storage/queue/arrivals.py",
+        "lcc/storage/queue/moves/arrivals.py",
         "        delay = _by_this_clock(Delay(**row), write.now)\n        DELAYS.upsert(txn, [list(delay)])\n",
         "        pass\n",
         kind=MOVES,
@@ -33,7 +33,7 @@ MOVED = [
     Bug(
         "origin-dropped",
         "P18: a row that moves on is of its last home only: who has not read it there does not get it",
-        "lcc/storage/queue/arrivals.py",
+        "lcc/storage/queue/moves/arrivals.py",
         'origin = row.pop("origin", None) or [move.source, row["change_number"]]',
         'row.pop("origin", None)\n        origin = [move.source, row["change_number"]]',
         kind=MOVES,
@@ -49,7 +49,7 @@ MOVED = [
     Bug(
         "spooled-set-wins",
         "P5: a set in a spool of the source is newer than those of the destination",
-        "lcc/storage/queue/arrivals.py",
+        "lcc/storage/queue/moves/arrivals.py",
         "    stats.maxconnseq += ORDER_MARGIN\n",
         "",
         kind=MOVES,

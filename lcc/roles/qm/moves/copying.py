@@ -16,7 +16,7 @@ from lcc.storage.database.database import Database
 from lcc.storage.database.status import database_epoch
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.moves import CannotMove
-from lcc.storage.queue.departing import (
+from lcc.storage.queue.moves.departing import (
     ERRORS,
     PAGED,
     StagedRow,
@@ -26,9 +26,9 @@ from lcc.storage.queue.departing import (
     departing_rows,
     departing_whole,
 )
-from lcc.storage.queue.fences import applied_upto
-from lcc.storage.queue.following import Position, is_known, position_now, touched_after
-from lcc.storage.queue.staging import (
+from lcc.storage.queue.moves.fences import applied_upto
+from lcc.storage.queue.moves.following import Position, is_known, position_now, touched_after
+from lcc.storage.queue.moves.staging import (
     Cursor,
     Staged,
     carried_set,

@@ -9,7 +9,7 @@ from lcc.model import SetHeader, SetPiece
 from lcc.model.moves import HeldPiece
 from lcc.roles.qm.engine import QmEngine
 from lcc.storage.database.database import Database
-from lcc.storage.queue.fences import applied_upto, held_pieces, set_pieces
+from lcc.storage.queue.moves.fences import applied_upto, held_pieces, set_pieces
 from lcc.storage.queue.store import QueueStore
 
 _log = Logger()

@@ -24,10 +24,10 @@ from lcc.roles.qm.moves.tasks import TaskMoves
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves as front_moves
-from lcc.storage.queue.arrivals import admit, arrive_page, open_arrived
-from lcc.storage.queue.departing import why_not
-from lcc.storage.queue.fences import held_elsewhere
-from lcc.storage.queue.staging import find_carrier, forget_staged, is_whole, make_carrier, remove_carrier
+from lcc.storage.queue.moves.arrivals import admit, arrive_page, open_arrived
+from lcc.storage.queue.moves.departing import why_not
+from lcc.storage.queue.moves.fences import held_elsewhere
+from lcc.storage.queue.moves.staging import find_carrier, forget_staged, is_whole, make_carrier, remove_carrier
 from lcc.storage.queue.store import QueueStore
 
 _log = Logger()

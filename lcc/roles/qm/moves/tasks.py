@@ -14,7 +14,7 @@ from lcc.model.moves import Move
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.moves import CannotMove
-from lcc.storage.queue.staging import stage_task_ids, staged_task_ids
+from lcc.storage.queue.moves.staging import stage_task_ids, staged_task_ids
 from lcc.storage.tasks import moving
 from lcc.storage.tasks.orders import ORDERS
 

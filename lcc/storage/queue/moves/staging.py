@@ -19,7 +19,7 @@ from lcc.storage.database.order_rows import REMOVED, add_order
 from lcc.storage.database.rows import CACHED
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import add_provider
-from lcc.storage.queue.departing import (
+from lcc.storage.queue.moves.departing import (
     COUNTERS_KIND,
     ERRORS,
     PAGED,
@@ -31,7 +31,7 @@ from lcc.storage.queue.departing import (
     as_text,
     from_text,
 )
-from lcc.storage.queue.following import Position
+from lcc.storage.queue.moves.following import Position
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 CURSOR = "cursor"

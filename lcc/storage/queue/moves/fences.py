@@ -13,7 +13,7 @@ from lcc.model.moves import Fence, HeldPiece
 from lcc.model.notifiers import NoticeId
 from lcc.storage.database.status import database_epoch
 from lcc.storage.database.transactions import Question, Txn
-from lcc.storage.queue.following import count_followed
+from lcc.storage.queue.moves.following import count_followed
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _HELD = ("id", "pid", "uns", "epoch", "number", "firstindex", "whole", "header", "notices", "time")

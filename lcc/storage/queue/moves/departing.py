@@ -10,8 +10,8 @@ from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHE, DELAYS, QUEUE
 from lcc.storage.database.table import Table
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.following import Position, position_now
 from lcc.storage.queue.held_deletions import HeldSweep
+from lcc.storage.queue.moves.following import Position, position_now
 
 ERRORS = Table(
     "urlerrs",
@@ -26,7 +26,8 @@ QUEUED = Table("qdb", ("urlkey",), (*QUEUE.columns, "bad_code", "bad_text", "bad
 _NUMBER_SHIFT = 1 << 62
 """Errors that are not for the provider have numbers below 0: keys are in their order all the same."""
 PAGED = ("lccurl", "qdb")
-"""Tables whose rows are compared page by page, in this order, then followed (:mod:`lcc.storage.queue.following`)."""
+"""Tables whose rows are compared page by page, in this order, then followed
+(:mod:`lcc.storage.queue.moves.following`)."""
 WHOLE: dict[str, tuple[tuple[str, ...], str]] = {
     "pidb": (
         (

@@ -22,7 +22,9 @@ from lcc.storage.database.rows import CACHE, CACHED, DELAYS, GENERATION_SHIFT, N
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.sessions import ORDER_JUMP
 from lcc.storage.providers.watched import forget_left_roots, keep_left_roots
-from lcc.storage.queue.departing import (
+from lcc.storage.queue.held_deletions import HeldSweep, save_held
+from lcc.storage.queue.lost_content import fetch_again
+from lcc.storage.queue.moves.departing import (
     COUNTERS_KIND,
     ERRORS,
     QUEUED,
@@ -33,13 +35,11 @@ from lcc.storage.queue.departing import (
     WHOLE,
     from_text,
 )
-from lcc.storage.queue.fences import applied_upto, put_fence
-from lcc.storage.queue.following import forget_touched
-from lcc.storage.queue.held_deletions import HeldSweep, save_held
-from lcc.storage.queue.lost_content import fetch_again
+from lcc.storage.queue.moves.fences import applied_upto, put_fence
+from lcc.storage.queue.moves.following import forget_touched
+from lcc.storage.queue.moves.staging import CURSOR, carried, carried_key
 from lcc.storage.queue.said_sets import merge_said
 from lcc.storage.queue.set_rows import joined
-from lcc.storage.queue.staging import CURSOR, carried, carried_key
 from lcc.storage.queue.write_transaction import Stats, WriteTransaction
 
 PAGE_ROWS = 1000
