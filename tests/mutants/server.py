@@ -11,6 +11,7 @@ import ast
 import functools
 import importlib
 import json
+import math
 import os
 import resource
 import select
@@ -36,6 +37,8 @@ MEMORY_BYTES = 6 << 30
 _NOT_AHEAD = ("lcc", "tests", "twisted.plugins", "twisted.internet.reactor", "__")
 _PATIENCE_FACTOR = 6
 _PATIENCE_SECONDS = 8.0
+_PROCESSOR_FACTOR = 3
+_PROCESSOR_SECONDS = 2.0
 _IMPORTING_SECONDS = 20.0
 _BASELINE_SECONDS = 1500.0
 _EXPECTED = "ignore::pytest.PytestAssertRewriteWarning"
@@ -108,20 +111,32 @@ def import_ahead(modules: Iterable[str]) -> None:
 
 
 class Trial(NamedTuple):
-    """A mutant, and the tests that can notice it."""
+    """A mutant, and the tests that can notice it.
+
+    :ivar patience: seconds until it is endless, on a loaded machine.
+    :ivar processor: the same, as seconds of the processor.
+    """
 
     path: str
     source: str
     mutant: Mutant
     tests: list[str]
     patience: float
+    processor: float
+
+    def limit(self, more: float = 0.0) -> None:
+        """Bound what this process may use: memory, beyond which the mutant is no use to anybody, and the processor."""
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        seconds = math.ceil(time.process_time() + self.processor + more)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
 
 
 def trial(path: str, source: str, mutant: Mutant, base: Baseline) -> Trial:
     """What is to be run for it."""
     tests = base.noticing(path, mutant)
-    patience = _PATIENCE_SECONDS + _PATIENCE_FACTOR * sum(base.seconds[test] for test in tests)
-    return Trial(path, source, mutant, tests, patience)
+    usual = sum(base.seconds[test] for test in tests)
+    patience, processor = _PATIENCE_SECONDS + _PATIENCE_FACTOR * usual, _PROCESSOR_SECONDS + _PROCESSOR_FACTOR * usual
+    return Trial(path, source, mutant, tests, patience, processor)
 
 
 Tell = Callable[[Trial, str, float], None]
@@ -146,6 +161,7 @@ def try_module(trial: Trial, folder: Path, tell: Tell) -> None:
     tree = changed(trial.source, trial.mutant.number)
 
     def run(tests: Sequence[str]) -> int:
+        trial.limit(_IMPORTING_SECONDS)
         plant_before_import(trial.path, ROOT, tree)
         return _pytest(_files_of(tests), folder, _Choosing(tests))
 
@@ -166,7 +182,7 @@ def _files_of(tests: Iterable[str]) -> list[str]:
 
 
 def _outcome(status: int | None) -> str:
-    return ENDLESS if status is None else SURVIVED if status == 0 else KILLED
+    return ENDLESS if status in (None, -signal.SIGXCPU) else SURVIVED if status == 0 else KILLED
 
 
 def _pytest(arguments: Iterable[str], folder: Path, plugin: object) -> int:
@@ -268,8 +284,6 @@ class _Choosing:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = _chosen(items, self._order)
-        # Beyond this the mutant is no use to anybody.
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
 def _chosen(items: Iterable[pytest.Item], order: dict[str, int]) -> list[pytest.Item]:
@@ -302,7 +316,7 @@ class _Serving:
         assert function is not None
         if not plant_in_functions(trial.path, ROOT, tree, function):
             return _LEFT
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        trial.limit()
         items = _chosen(session.items, {test: place for place, test in enumerate(trial.tests)})
         for item, following in zip(items, [*items[1:], None], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
