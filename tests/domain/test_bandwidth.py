@@ -81,6 +81,7 @@ def test_without_a_rate_nothing_is_owed_and_without_bytes_nothing_more() -> None
     assert charge(50.0, 10.0, 100, None) == charge(50.0, 10.0, 100, 0) == 0.0
     assert charge(50.0, 10.0, 0, 5) == 50.0
     assert charge(10.0, 10.0, 0, 5) == 0.0
+    assert charge(10.0, 10.0, 1, 4) == 10.25
     assert (charge(50.0, 10.0, 100, 5), charge(0.0, 10.0, 100, 5)) == (70.0, 30.0)
 
 

@@ -64,6 +64,10 @@ def test_any_list(value: str) -> None:
     assert all(tag[0] == tag[-1] == '"' for _, tag in entity_tags(value))
 
 
+def test_an_empty_tag_is_a_tag() -> None:
+    assert entity_tags('"", W/""') == {(False, '""'), (True, '""')}
+
+
 def test_a_long_list_is_read_in_parts() -> None:
     assert len(entity_tags(", ".join(f'"{number}"' for number in range(5000)))) == 100
     assert not entity_tags("," * 100_000)

@@ -96,6 +96,21 @@ def test_contact_and_site() -> None:
     assert read_contact({}, faults) == "" and read_site({}, FREE, faults) == ""
     assert set(faults) == {"contact", "site"}
     assert read_site({"site": "http://host:81/"}, Allowed(any_port=True), {}) == "http://host:81/"
+    assert read_site({"site": "http://host:81/"}, Allowed(), faults) == "" and "ports" in faults["site"]
+
+
+@pytest.mark.parametrize(
+    ("text", "folder"),
+    [
+        ("host", "https://host/"),
+        ("//host/a.b", "https://host/"),
+        ("/host/a.b/", "https://host/a.b/"),
+        ("http://host/a.b/", "http://host/a.b/"),
+    ],
+)
+def test_a_site_without_scheme_is_one_of_https(text: str, folder: str) -> None:
+    faults: dict[str, str] = {}
+    assert (read_site({"site": text}, FREE, faults), faults) == (folder, {})
 
 
 def test_what_is_said_of_a_wish_that_is_not_granted() -> None:
@@ -105,12 +120,18 @@ def test_what_is_said_of_a_wish_that_is_not_granted() -> None:
         "bandwidth": "at most 10 bytes per second are allowed here"
     }
     assert read(Allowed(), bandwidth="1") == (Wishes(bandwidth_bytes=1), {})
+    assert read(Allowed(bandwidth_max=10), bandwidth="9") == (Wishes(bandwidth_bytes=9), {})
+    assert read(Allowed(bandwidth_max=10), bandwidth="10") == (Wishes(bandwidth_bytes=10), {})
+    assert read(Allowed(), bandwidth="9" * 18) == (Wishes(bandwidth_bytes=10**18 - 1), {})
+    assert set(read(Allowed(), bandwidth=f"{10**18}")[1]) == {"bandwidth"}
+    assert read(priority="0") == (Wishes(), {})
     assert read(Allowed(), bandwidth="x")[0] == Wishes()
     assert read(hours=" 1 ", timezone=" UTC ", priority=" 1 ")[0] == Wishes(None, "1", "UTC", 1)
     assert read(hours="1" + "," * HOURS_CHARS)[1] == {"hours": f"at most {HOURS_CHARS} characters"}
-    longest = "1," * ((HOURS_CHARS - 1) // 2) + "1"
-    longest += " " * (HOURS_CHARS - len(longest) - 1) + "2" if len(longest) < HOURS_CHARS else ""
-    assert "characters" not in read(hours=longest)[1].get("hours", "")
+    longest = "0-8," * 49 + "9-12"
+    assert len(longest) == HOURS_CHARS == 200
+    assert read(hours=longest) == (Wishes(hours=longest), {})
+    assert read(hours=f"{longest}3")[1] == {"hours": "at most 200 characters"}
 
 
 def test_a_site_is_needed() -> None:

@@ -44,6 +44,14 @@ def test_unchanged_is_all_three_told_and_the_same(change: dict[str, object]) -> 
     assert is_unchanged(TOLD._replace(md5="b" * 32, length=7, mtime=8), nothing_told)
 
 
+@pytest.mark.parametrize("missing", [{"md5": ""}, {"length": None}, {"mtime": None}])
+def test_what_is_missing_counts_as_changed_also_if_it_was_missing_before(missing: dict[str, None]) -> None:
+    notice = TOLD._replace(**missing)
+    assert (
+        is_unchanged(notice, cached(told_md5=notice.md5, told_length=notice.length, told_mtime=notice.mtime)) is False
+    )
+
+
 FETCHED = cached()
 GONE = cached(cached=False)
 WAITING, NOTHING = QueuedState(True, 5), QueuedState(False, 5)
