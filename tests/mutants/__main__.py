@@ -102,7 +102,7 @@ def run_room(files: Sequence[File], tests: Sequence[str], results: Results, opti
         print(f"  {len(base.seconds)} tests in {time.monotonic() - begun:.0f} seconds", flush=True)
         if base.failed:
             raise SystemExit("they fail where nothing is changed: " + " ".join(base.failed[:5]))
-        trials = [trial(file.path, file.source, mutant, base) for file, mutant in due]
+        trials = [trial(file.path, file.source, mutant, base, options.seconds) for file, mutant in due]
 
         def tell(trial: Trial, outcome: str, seconds: float) -> None:
             results.add(trial.mutant.key, outcome, codes[trial.path], checked, seconds)
@@ -167,6 +167,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes that try at once")
     parser.add_argument("--sample", type=int, metavar="N", help="only so many, chosen at random")
     parser.add_argument("--seed", default="1", help="of the choice")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=30.0,
+        help="of the tests that can notice a change, quick ones first, so much is run; default: %(default)s",
+    )
     parser.add_argument("--functions", action="store_true", help="not what is executed on import, which takes longer")
     parser.add_argument("--again", action="store_true", help="also those that were tried")
     parser.add_argument("--report", action="store_true", help="try nothing")

@@ -131,10 +131,17 @@ class Trial(NamedTuple):
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
 
 
-def trial(path: str, source: str, mutant: Mutant, base: Baseline) -> Trial:
-    """What is to be run for it."""
-    tests = base.noticing(path, mutant)
-    usual = sum(base.seconds[test] for test in tests)
+def trial(path: str, source: str, mutant: Mutant, base: Baseline, seconds_max: float) -> Trial:
+    """What is to be run for it.
+
+    :param seconds_max: of all tests that can notice, quick ones first, so much is run.
+    """
+    tests, usual = [], 0.0
+    for test in base.noticing(path, mutant):
+        usual += base.seconds[test]
+        if usual > seconds_max and tests:
+            break
+        tests.append(test)
     patience, processor = _PATIENCE_SECONDS + _PATIENCE_FACTOR * usual, _PROCESSOR_SECONDS + _PROCESSOR_FACTOR * usual
     return Trial(path, source, mutant, tests, patience, processor)
 
