@@ -47,7 +47,7 @@ _TEXTS = frozenset(
 _PAIRS = (("curl", "c"), ("furl", "f"), ("burl", "b"), ("mimetype", "m"), ("subtype", "s"))
 _MIMES = ("mimetype", "m")
 _LONG = frozenset(long for long, _short in _PAIRS)
-_RARE = frozenset({"op", "browse", "ifabsent", "outside", "burl", "b", "hours", "subtype", "s"})
+_RARE = frozenset({"op", "browse", "ifabsent", "outside", "b", "hours", "s"})
 
 _MD5 = re.compile(r"[0-9a-fA-F]{32}").fullmatch
 _LENGTH_MAX_BYTES = 10**15 - 1

@@ -46,6 +46,23 @@ def test_a_url_may_have_so_many_characters_and_an_attribute_so_many() -> None:
 
 
 @pytest.mark.parametrize(
+    ("names", "limit"),
+    [
+        ("curl c furl f burl b", 4096),
+        ("mimetype m subtype s md5 len mtime op hours browse ifabsent outside", 1024),
+    ],
+)
+def test_each_attribute_has_its_longest_value(names: str, limit: int) -> None:
+    for name in names.split():
+        fault = f"{name}: more than {limit} characters"
+        assert refused(**{name: "x" * (limit + 1)}).detail == fault
+        try:
+            checker().check({"c": "a", "m": "text/html", name: "x" * limit})
+        except ElementError as error:
+            assert error.detail != fault
+
+
+@pytest.mark.parametrize(
     ("name", "error"), [("md5", "bad-md5"), ("len", "bad-len"), ("mtime", "bad-mtime"), ("browse", "bad-flag")]
 )
 def test_a_fault_quotes_eighty_characters_of_a_value(name: str, error: str) -> None:
