@@ -235,6 +235,7 @@ def test_what_is_added_together_is_spread_over_an_hour() -> None:
     """By the golden ratio: task 1 by 0.618 of an hour."""
     assert next_due(When(every_seconds=86400), 1, NOW, NOW, first=True) == NOW + 86400 + 2224
     assert next_due(When(every_seconds=86400), 2, NOW, NOW, first=True) == NOW + 86400 + 849
+    assert next_due(When(every_seconds=86400), 3, NOW, NOW, first=True) == NOW + 86400 + 3074
     assert next_due(When(every_seconds=1000), 1, NOW, NOW, first=True) == NOW + 1000 + 618
 
 
@@ -290,6 +291,7 @@ def test_a_cron_line_has_two_hundred_characters_at_most() -> None:
 def test_three_retries_that_come_before_the_next_job() -> None:
     retries = JobRetries()
     assert retries.due(1, 3, NOW, None) is not None and retries.due(1, 4, NOW, None) is None
+    assert retries.due(2, 1, NOW, None) == NOW + 64  # 60 seconds, and 0.059 of them
     assert retries.due(1, 1, NOW, None, wish_seconds=0) == NOW + 2
     assert retries.due(1, 1, NOW, NOW + 3, wish_seconds=1) == NOW + 2
     assert retries.due(1, 1, NOW, NOW + 2, wish_seconds=1) is None
