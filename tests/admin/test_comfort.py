@@ -27,7 +27,7 @@ from lcc.admin.help.programs import PROGRAMS, program
 from lcc.commands.errors import Failed
 from lcc.commands.watch import clean
 from lcc.domain.advice import ADVICE, advice
-from lcc.errors import ERRORS, LccError, Remedy
+from lcc.errors import LccError
 from tests.support.admin import Lcc
 from tests.support.processes.terminal import NarrowTerminal
 
@@ -102,16 +102,6 @@ def test_manual_pages_are_sound(tmp_path: Path) -> None:
     shown = re.sub(".\x08", "", shown)  # bold is printed twice
     for part in ("NAME", "SYNOPSIS", "OPTIONS", "EXAMPLES", "EXIT STATUS", "--pwd-file", "rejected by the LCC"):
         assert part in shown, part
-
-
-def test_each_error_of_the_table_has_its_next_step() -> None:
-    assert ADVICE.keys() == ERRORS.keys()
-    for code in (*ERRORS, *range(200, 600)):
-        assert len(advice(code)) > 10
-    final = {entry.code for entry in ERRORS.values() if entry.remedy in {Remedy.KEEP, Remedy.DELETE}}
-    repaired = [code for code in final if "[bot]" in advice(code) or "lcc-admin provider set" in advice(code)]
-    assert len(repaired) > 3
-    assert all(advice(code).endswith(f"; then lcc-admin retry --code {code}") for code in repaired)
 
 
 def test_each_exception_of_ours_is_of_the_table() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lcc.domain.advice import advice
-from lcc.errors import ERRORS
+from lcc.domain.advice import ADVICE, advice
+from lcc.errors import ERRORS, Remedy
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,16 @@ from lcc.errors import ERRORS
 )
 def test_statuses_of_http(status: int, words: str) -> None:
     assert words in advice(status)
+
+
+def test_each_error_of_the_table_has_its_next_step() -> None:
+    assert ADVICE.keys() == ERRORS.keys()
+    for code in (*ERRORS, *range(200, 600)):
+        assert len(advice(code)) > 10
+    final = {entry.code for entry in ERRORS.values() if entry.remedy in {Remedy.KEEP, Remedy.DELETE}}
+    repaired = [code for code in final if "[bot]" in advice(code) or "lcc-admin provider set" in advice(code)]
+    assert len(repaired) > 3
+    assert all(advice(code).endswith(f"; then lcc-admin retry --code {code}") for code in repaired)
 
 
 def test_what_is_repaired_here_needs_an_order_to_retry() -> None:

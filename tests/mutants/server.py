@@ -125,7 +125,7 @@ class Trial(NamedTuple):
     processor: float
 
     def limit(self, more: float = 0.0) -> None:
-        """Bound what this process may use: memory, beyond which the mutant is no use to anybody, and the processor."""
+        """Bound the memory of this process, and its time of the processor."""
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         seconds = math.ceil(time.process_time() + self.processor + more)
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
