@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import resource
 import tempfile
@@ -387,12 +388,19 @@ def test_what_the_system_refuses_is_no_damage(
 def test_too_many_open_files_leave_the_index(index: TextIndex) -> None:
     fill(index, indexed(1, "words"))
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len([*Path("/proc/self/fd").iterdir()]) - 1, before[1]))
+    highest = max(int(each.name) for each in Path("/proc/self/fd").iterdir())
+    opened: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, before[1]))
     try:
+        with pytest.raises(OSError, match="Too many open files"):
+            while True:  # those below that are free
+                opened.append(os.open("/dev/null", os.O_RDONLY))
         with pytest.raises(OSError, match="cannot be read now"):
             TextIndex(index.folder)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for each in opened:
+            os.close(each)
     assert numbers(TextIndex(index.folder), "words") == [1]
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from lcc.model.crawls import FrontierBatch, HostRef, ReadPage, ReadyHost, UrlAnswer, Verdict
+from lcc.domain.spider.keys import host_key
+from lcc.model.crawls import FrontierBatch, HostRef, ReadPage, ReadyHost, UrlAnswer, UrlState, Verdict
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.commit import commit_batch
+from lcc.storage.spider.lists import UrlPlace, crawl_host_list, crawl_urls, host_urls
 from lcc.storage.spider.removal import remove_page
 from lcc.storage.spider.telling import answer, ready_hosts, tell, told_hosts, told_urls
 from lcc.storage.spider.views import biggest_hosts, parked_hosts
@@ -108,7 +110,20 @@ def removing(big: Spider) -> None:
     assert {index for _, index in reached["spurl"]} == {"PRIMARY"}
 
 
+def listing(big: Spider) -> None:
+    def lists(txn: Any) -> None:
+        for state in (None, UrlState.WAITING, UrlState.GONE):
+            crawl_urls(txn, 1, state, b"\x10", 10, 100)
+            host_urls(txn, 1, host_key(A), state, UrlPlace(0, 0, b"\x10"), 10)
+        for parked in (False, True):
+            crawl_host_list(txn, 1, parked, None, 10)
+            crawl_host_list(txn, 1, parked, (3, b"\x10"), 10)
+
+    reached = explained(big, lists)
+    assert reached["spurl"] == {("range", "PRIMARY"), ("range", "spurl_next"), ("ref", "spurl_next")}, reached
+
+
 def test_all_walks_are_short(big: Spider) -> None:
     """In one test: what it takes is to make the tables."""
-    for part in (telling, asking_and_answering, committing, looking_on, removing):
+    for part in (telling, asking_and_answering, committing, looking_on, listing, removing):
         part(big)

@@ -68,6 +68,7 @@ async def test_lists_in_a_real_browser(watch: Watch, scheduled: Tasks, chromium:
         await deferToThread(log_in, chromium, f"{address}/")
         pages = (
             *("/feeds", "/feed/1", "/tasks", "/task/2", "/jobs", f"/job/{job}", "/statistics", "/crawls", "/crawl/1"),
+            *("/crawl-urls?crawl=1", "/crawl-urls?crawl=1&state=waiting", "/crawl-hosts?crawl=1"),
             *("/push", "/readers", "/machines", url_page("http://site/page"), preview),
         )
         await deferToThread(check_looks, chromium, address, pages)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+
 import pytest_twisted
 
 from lcc.domain.spider.keys import found_url
@@ -75,6 +78,41 @@ async def test_a_crawl_is_shown_paused_and_resumed(watch: Watch) -> None:
     assert "paused" in text and "Resume" in text and "1301 cannot resolve the host name" in text
     assert (await browser.get("/crawl/2")).status == 404
     database.blocking.close()
+
+
+@pytest_twisted.ensureDeferred
+async def test_what_is_counted_is_linked_and_listed(watch: Watch) -> None:
+    database, frontier = crawled(watch)
+    result_of(frontier.fail_host(HostRef(1, ROOT), 1301, int(watch.monitor.now())))
+    database.blocking.close()
+    browser = await watch.visitor()
+    for start in ("/crawls", "/crawl/1"):
+        page = await browser.get(start)
+        links = re.findall(r'href="(/crawl-(?:urls|hosts)[^"]*)"', page.body.decode())
+        assert len(set(links)) >= 4, links
+        for link in links:
+            listed = await browser.get(html.unescape(link))
+            check_page(listed)
+            assert EVIL not in listed.body.decode()
+            count = re.search(rf'href="{re.escape(link)}">([0-9,]+)<', page.body.decode())
+            assert count is not None
+            rows = re.findall('<th scope="row"', listed.body.decode())
+            assert len(rows) == int(count[1]), (link, words(listed))
+    text = words(await browser.get("/crawl-urls?crawl=1&state=waiting"))
+    assert f"{ROOT}4" in text and f"{ROOT} " not in text
+    assert "tried again in" in words(await browser.get("/crawl-hosts?crawl=1&only=parked"))
+    for address, status in (
+        ("crawl-urls?crawl=2", 404),
+        ("crawl-urls", 404),
+        ("crawl-urls?crawl=1&state=lost", 400),
+        ("crawl-urls?crawl=1&root=x", 400),
+        ("crawl-urls?crawl=1&after=9_1_00", 400),
+        ("crawl-hosts?crawl=1&after=x", 400),
+        ("crawl-hosts?crawl=2", 404),
+        (f"crawl-urls?crawl=1&root={ROOT}nobody", 200),
+        ("crawl-urls?crawl=1&root=http://nobody.example/", 200),
+    ):
+        assert (await browser.get(f"/{address}")).status == status, address
 
 
 def test_rates() -> None:

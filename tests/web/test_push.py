@@ -84,6 +84,20 @@ async def test_who_pushes_and_who_is_pushed(watch: Watch) -> None:
     assert "3 subscribers, 1 of them failing; 1 request yet to be confirmed." in text
     assert "https://user0.example.net/ failing 2 hours ago never" in text, text
     assert SECRET not in page.body.decode() and CANARY not in page.body.decode()
+    # Each count leads to what it counts.
+    for query, rows, caption in (
+        ("keys=approval", 1, "Keys: approval, the newest"),
+        ("keys=proven", 1, "Keys: proven"),
+        ("hubs=dropped", 1, "Subscriptions: dropped, the newest"),
+    ):
+        assert f'href="/push?{query}#' in page.body.decode()
+        listed = await browser.get(f"/push?{query}")
+        check_page(listed)
+        assert caption in words(listed)
+        section = listed.body.decode().partition(f'id="h-{"hubs" if "hubs" in query else "sites"}"')[2]
+        assert section.partition("</section>")[0].count('<th scope="row"') == rows
+    assert (await browser.get("/push?keys=lost")).status == 400
+    assert 'href="#h-failing">1</a>' in page.body.decode()
     # A URL that was pushed and is not told yet.
     text = words(await browser.get(url_page(f"{SITE}a")))
     assert (

@@ -16,7 +16,7 @@ from lcc.storage.database.place import place_of
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.feed_views import feed_named
 from lcc.storage.tasks.figures import task_figures
-from lcc.storage.tasks.views import failing_tasks, jobs_page, statistics, tasks_page, waiting_jobs
+from lcc.storage.tasks.views import ended_jobs, failing_tasks, jobs_page, statistics, tasks_page, waiting_jobs
 from tests.support.browser import Browser, Reply
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.tasks import Tasks
@@ -154,6 +154,17 @@ async def test_lists_and_pages(watch: Watch, scheduled: Tasks) -> None:
     check_page(told)
     [row] = told.page.xpath("//tbody/tr")
     assert [" ".join(cell.text_content().split()) for cell in row][1:4] == ["command", "1", "1"]
+    for state, job in (("completed", made[1]), ("failed", made[0])):
+        [link] = told.page.xpath(f"//tbody//a[contains(@href, 'state={state}')]")
+        listed = await browser.get(link.get("href"))
+        check_page(listed)
+        assert listed.page.xpath("//tbody//th/a/@href") == [f"/job/{job.id}"] and link.text_content() == "1"
+        assert "Jobs of kind command that ended on" in words(listed)
+    day = now_of(watch) // 86400
+    assert "None is left" in words(await browser.get(f"/jobs?day={day - 1}&state=completed"))
+    assert "None is left" in words(await browser.get(f"/jobs?day={day}&state=completed&kind=feed"))
+    check_page(await browser.get(f"/jobs?day={day}&state=odd"), 400)
+    check_page(await browser.get("/jobs?day=x"), 404)
     check_page(await browser.get("/statistics?days=0x1"), 400)
 
 
@@ -338,6 +349,7 @@ def test_pages_walk_along_indexes(scheduled: Tasks) -> None:
         "in a state": lambda txn: jobs_page(txn, 9, states=("lost",), limit=50),
         "of a task": lambda txn: jobs_page(txn, 9, 1, limit=50),
         "waiting": lambda txn: waiting_jobs(txn, (7, 5), 50),
+        "of a day": lambda txn: ended_jobs(txn, (0, 86400), (9, 9), ("lost",), "feed", 50),
         "a job": lambda txn: jobs.see_job(txn, 1, 1),
         "feeds": lambda txn: feeds._page(txn, 1),
         "a feed": lambda txn: feeds.see_feed(txn, 1, 1),

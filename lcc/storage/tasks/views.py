@@ -106,6 +106,31 @@ def jobs_page(
     return [job_of(row) for row in txn.query(sql, [*given, limit])]
 
 
+def ended_jobs(
+    txn: Txn, ended: tuple[int, int], before: tuple[int, int], states: Sequence[str], kind: str, limit: int
+) -> list[Job]:
+    """Jobs that ended in a time, those last.
+
+    :param ended: the first second of that time, and the first one after it.
+    :param before: when the job before the first one ended, and its id.
+    :param states: only in one of these; empty: in any.
+    :param kind: only of this one; empty: of all.
+    """
+    conditions = ["ended_time >= ?", "ended_time < ?", "ended_time <= ?", "(ended_time < ? OR id < ?)"]
+    given: list[object] = [*ended, before[0], *before]
+    if states:
+        conditions.append(f"state IN ({', '.join('?' * len(states))})")
+        given += states
+    if kind:
+        conditions.append("kind = ?")
+        given.append(kind)
+    sql = (
+        f"{JOBS.select} {txn.by_index('jobs_ended')} WHERE {' AND '.join(conditions)}"
+        " ORDER BY ended_time DESC, id DESC LIMIT ?"
+    )
+    return [job_of(row) for row in txn.query(sql, [*given, limit])]
+
+
 def waiting_jobs(txn: Txn, after: tuple[int, int], limit: int = PAGE_ROWS) -> list[Job]:
     """Jobs that wait to be started, or to be tried again, those due first.
 

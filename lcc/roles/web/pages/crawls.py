@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,7 +26,7 @@ CRAWL_ORDERS = {"pause": CRAWL_PAUSE, "resume": CRAWL_RESUME}
 """What a form says in its field ``do``, and the order that it is."""
 
 
-class _CrawlPage(OrderingPage):
+class AboutCrawls(OrderingPage):
     """A page about the frontier."""
 
     async def asked(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -39,7 +40,7 @@ class _CrawlPage(OrderingPage):
         return given
 
 
-class CrawlsPage(_CrawlPage):
+class CrawlsPage(AboutCrawls):
     """``/crawls``: all of them."""
 
     def __init__(self, front: Front) -> None:
@@ -80,7 +81,7 @@ def see_crawl(txn: Txn, number: int, order: int) -> _Seen | None:
     return None
 
 
-class CrawlPage(_CrawlPage):
+class CrawlPage(AboutCrawls):
     """``/crawl/N``: a crawl; it can be paused, and resumed."""
 
     methods = (b"GET", b"HEAD", b"POST")
@@ -97,7 +98,9 @@ class CrawlPage(_CrawlPage):
         status = found.status
         rate = self._rates.of([status], self.monitor.now()).get(status.crawl.id)
         title = f"Crawl {status.crawl.name}"
-        self.front.page(request, "crawl", title, found=found, crawl=status.crawl, counts=status.counts, rate=rate)
+        self.front.page(
+            request, "crawl", title, found=found, crawl=status.crawl, counts=Counter(status.counts), rate=rate
+        )
 
     async def post(self, request: BodyRequest) -> None:
         do = self.sent(request).get("do", "")

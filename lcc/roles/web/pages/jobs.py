@@ -6,13 +6,14 @@ from typing import Any
 
 import attrs
 
+from lcc.domain.wording import utc
 from lcc.model.tasks import Job, JobState
 from lcc.numbers import parse_number
 from lcc.roles.web.pages.orders import JOB_ORDERS, OrderingPage, Told, told
 from lcc.roles.web.pages.providers import number
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.rows import is_open
-from lcc.storage.tasks.views import JobLogRow, get_job, job_log, jobs_page, statistics, waiting_jobs
+from lcc.storage.tasks.views import JobLogRow, ended_jobs, get_job, job_log, jobs_page, statistics, waiting_jobs
 from lcc.storage.tasks.write import DAY_SECONDS
 from lcc.transport.http_pages import read_query
 from lcc.transport.http_replies import HttpError
@@ -26,6 +27,8 @@ _LATEST = 2**62
 
 WAITING = "waiting"
 """Those to be started, or to be tried again."""
+FAILED = "failed"
+"""Those that ended with an error, temporary or permanent."""
 STATES = (WAITING, *(each.value for each in JobState))
 
 
@@ -37,6 +40,9 @@ class JobsPage(OrderingPage):
         state, task = query.get("state", ""), number(query.get("task", "0"))
         if state == WAITING:
             await self._waiting(request, query)
+            return
+        if "day" in query:
+            await self._ended(request, query, number(query["day"]))
             return
         if state and state not in {each.value for each in JobState}:
             raise HttpError(400, "There is no such state of jobs.")
@@ -67,6 +73,34 @@ class JobsPage(OrderingPage):
             task=0,
             jobs=jobs,
             next={"after": end, "state": WAITING} if end else None,
+        )
+
+    async def _ended(self, request: BodyRequest, query: dict[str, str], day: int) -> None:
+        """Those that ended on a day, as the statistics count them."""
+        state, kind = query.get("state", ""), query.get("kind", "")
+        states = (JobState.TEMPORARY.value, JobState.PERMANENT.value) if state == FAILED else (state,) * bool(state)
+        if state != FAILED and state not in ("", *STATES):
+            raise HttpError(400, "There is no such state of jobs.")
+        begin = day * DAY_SECONDS
+        ended, _, last = query.get("before", "").partition("-")
+        span, before = (begin, begin + DAY_SECONDS), (begin + DAY_SECONDS, 0)
+        if ended:
+            before = number(ended), number(last)
+        jobs = await self.asked(ended_jobs, span, before, states, kind, PAGE_JOBS)
+        words = " ".join(
+            word for word in ("Jobs", f"of kind {kind}" if kind else "", f"that ended on {utc(begin)[:10]}") if word
+        )
+        end = f"{jobs[-1].ended_time}-{jobs[-1].id}" if len(jobs) == PAGE_JOBS else ""
+        self.front.page(
+            request,
+            "jobs",
+            f"{words}: {state}" if state else words,
+            state=state,
+            states=STATES,
+            task=0,
+            day=day,
+            jobs=jobs,
+            next={"day": day, "state": state, "kind": kind, "before": end} if end else None,
         )
 
 

@@ -20,6 +20,7 @@ from lcc.storage.hub.subscribers import HubTopic, hub_counts, hub_topics, list_s
 from lcc.storage.push.keys import REFUSED_SECONDS, count_keys, decide_key, list_keys
 from lcc.storage.push.store import waiting_urls
 from lcc.storage.push.subscriptions import count_subscriptions, list_subscriptions
+from lcc.transport.http_pages import read_query
 from lcc.transport.http_replies import HttpError
 from lcc.transport.http_server import BodyRequest
 
@@ -58,10 +59,17 @@ class _Subscribed:
     worst: tuple[dict[str, Any], ...]
 
 
-def see_pushes(txn: Txn) -> _Pushed:
-    """All that is shown of the push server."""
-    keys = [*list_keys(txn, KeyState.APPROVAL), *list_keys(txn)]
-    hubs = [*list_subscriptions(txn, HubState.DROPPED, ROWS_SHOWN), *list_subscriptions(txn, None, ROWS_SHOWN)]
+def see_pushes(txn: Txn, keys_state: KeyState | None = None, hubs_state: HubState | None = None) -> _Pushed:
+    """All that is shown of the push server.
+
+    :param keys_state, hubs_state: only keys, and subscriptions at hubs, in this state; None: in any.
+    """
+    keys = list_keys(txn, keys_state)
+    if keys_state is None:
+        keys = [*list_keys(txn, KeyState.APPROVAL), *keys]
+    hubs = list_subscriptions(txn, hubs_state, ROWS_SHOWN)
+    if hubs_state is None:
+        hubs = [*list_subscriptions(txn, HubState.DROPPED, ROWS_SHOWN), *hubs]
     return _Pushed(
         *waiting_urls(txn),
         tuple(
@@ -89,10 +97,15 @@ class PushPage(OrderingPage):
     methods = (b"GET", b"HEAD", b"POST")
 
     async def get(self, request: BodyRequest) -> None:
-        monitor = self.monitor
-        pushed: _Pushed | None = await self.seen(PUSH, monitor.push.interact, see_pushes)
+        monitor, query = self.monitor, read_query(request)
+        try:
+            keys = KeyState(query["keys"]) if "keys" in query else None
+            hubs = HubState(query["hubs"]) if "hubs" in query else None
+        except ValueError:
+            raise HttpError(400, "There is no such state of keys or subscriptions.") from None
+        pushed: _Pushed | None = await self.seen(PUSH, monitor.push.interact, see_pushes, keys, hubs)
         subscribed: _Subscribed | None = await self.seen(HUB, monitor.hub.interact, see_subscribers)
-        self.front.page(request, "push", "Push", pushed=pushed, subscribed=subscribed)
+        self.front.page(request, "push", "Push", pushed=pushed, subscribed=subscribed, keys=keys, hubs=hubs)
 
     async def post(self, request: BodyRequest) -> None:
         fields = self.sent(request)

@@ -10,6 +10,7 @@ from twisted.web.resource import Resource
 from lcc.roles.front import STATIC, LoginPage, LogoutPage, StaticFile
 from lcc.roles.web.engine import Monitor
 from lcc.roles.web.pages.base import Front, NoPage
+from lcc.roles.web.pages.crawl_lists import CrawlHostsPage, CrawlUrlsPage
 from lcc.roles.web.pages.crawls import CrawlPage, CrawlsPage
 from lcc.roles.web.pages.errors import ErrorsPage, RetryPage, UrlPage
 from lcc.roles.web.pages.events import LivePage
@@ -68,6 +69,8 @@ def build_site(monitor: Monitor, token: Callable[[], str], secure: bool, reactor
         IMPORT_PATH: ImportPage(front),
         "crawls": CrawlsPage(front),
         "crawl": CrawlPage(front),
+        "crawl-urls": CrawlUrlsPage(front),
+        "crawl-hosts": CrawlHostsPage(front),
         "push": PushPage(front),
         "readers": ReadersPage(front),
         "registrations": RegistrationsPage(front),
