@@ -11,6 +11,7 @@ from lcc.domain.spider.keys import host_key
 from lcc.domain.urls import normalise, site_of
 from lcc.errors import UrlError
 from lcc.model.crawls import CrawlStatus, HostRow, KnownUrl, UrlState
+from lcc.numbers import INT64_MAX, parse_number
 from lcc.roles.web.pages.crawls import AboutCrawls
 from lcc.roles.web.pages.providers import number
 from lcc.storage.database.transactions import Txn
@@ -23,7 +24,7 @@ from lcc.transport.http_server import BodyRequest
 PAGE_URLS = 100
 PAGE_HOSTS = 50
 STATES = {state.name.lower(): state for state in UrlState}
-_PLACE = re.compile(r"([0-5])_(-?[0-9]{1,18})_((?:[0-9a-f]{2}){0,16})", re.ASCII)
+_PLACE = re.compile(r"([0-9])_(-?[0-9]{1,18})_((?:[0-9a-f]{2}){0,16})", re.ASCII)
 _HOST_PLACE = re.compile(r"([0-9]{1,18})_((?:[0-9a-f]{2}){0,8})", re.ASCII)
 
 
@@ -75,7 +76,7 @@ class CrawlHostsPage(AboutCrawls):
         after = _HOST_PLACE.fullmatch(query["after"]) if "after" in query else None
         if "after" in query and after is None:
             raise HttpError(400, "The address of this page is not complete.")
-        place = None if after is None else (int(after[1]), bytes.fromhex(after[2]))
+        place = None if after is None else (parse_number(after[1], INT64_MAX), bytes.fromhex(after[2]))
         status, hosts = await self.asked(_see_hosts, crawl, parked, place)
         only = "parked" if parked else ""
         last = f"{hosts[-1].parked_time if parked else hosts[-1].known}_{hosts[-1].key.hex()}" if hosts else ""
@@ -100,7 +101,7 @@ def _place(text: str) -> UrlPlace:
     found = _PLACE.fullmatch(text)
     if found is None:
         raise HttpError(400, "The address of this page is not complete.")
-    return UrlPlace(int(found[1]), int(found[2]), bytes.fromhex(found[3]))
+    return UrlPlace(parse_number(found[1], 9), parse_number(found[2], INT64_MAX, -INT64_MAX), bytes.fromhex(found[3]))
 
 
 def _see_urls(txn: Txn, crawl: int, state: UrlState | None, root: str, after: UrlPlace, rows_max: int) -> _Urls:
