@@ -87,8 +87,9 @@ def due_by(when: When, task: int, started_time: float | None, now: float) -> int
     """
     if when.every_seconds:
         return next_due(when, task, now, now, first=True)
-    repeated = started_time is not None and now < started_time <= now + REPEATED_SECONDS
-    return _moment_after(when, started_time if repeated and started_time is not None else now)
+    if started_time is not None and now < started_time <= now + REPEATED_SECONDS:
+        return _moment_after(when, started_time)
+    return _moment_after(when, now)
 
 
 def parse_at(text: str) -> tuple[int, int, int]:

@@ -261,8 +261,9 @@ def test_what_waits_is_due_by_a_period_from_now_or_by_the_next_moment() -> None:
     assert due_by(daily, 1, today - 86400, today - 1) == today
     # Its last job has begun, by a clock that was set back since: not once more for the same moment.
     assert due_by(daily, 1, today + 5, today - 60) == tomorrow
-    assert due_by(daily, 1, today + REPEATED_SECONDS, today) == tomorrow
+    assert due_by(daily, 1, today - 1 + REPEATED_SECONDS, today - 1) == tomorrow
     # That clock was wrong by so much that it says nothing.
+    assert due_by(daily, 1, today + REPEATED_SECONDS, today - 1) == today
     assert due_by(daily, 1, today + 86400 + 61, today - 60) == today
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lcc.domain.elements import TEXT_CHARS, ElementChecker, ElementError, as_sent
 from lcc.domain.mimetypes import MimePatterns
 from lcc.domain.urls import URL_CHARS, Roots
+from lcc.errors import SetError
 
 SITE = "http://site.example/"
 
@@ -28,6 +29,9 @@ def refused(**attributes: str) -> ElementError:
 @given(
     st.dictionaries(st.text("ab", min_size=1, max_size=3), st.text('ab"\\\n\x7f\u2028é😀', max_size=6), min_size=1)
 )
+@example({"a": "\\"})
+@example({"a": '"'})
+@example({"a": "\n"})
 def test_what_was_sent_is_kept_as_json_whatever_stands_in_it(attributes: dict[str, str]) -> None:
     pairs = [text for pair in attributes.items() for text in pair]
     assert as_sent(attributes) == json.dumps(pairs, ensure_ascii=False, separators=(",", ":"))
@@ -70,6 +74,21 @@ def test_a_fault_quotes_eighty_characters_of_a_value(name: str, error: str) -> N
     assert found.entry.name == error and found.detail.count("x") == 80
 
 
+def test_of_a_url_that_is_refused_no_more_is_told_than_a_url_may_have() -> None:
+    for url in ("http://[" + "x" * URL_CHARS, "\u00fc" * (URL_CHARS // 2)):
+        assert len(refused(f=url).url) == URL_CHARS
+
+
+def test_a_prefix_may_be_as_long_as_a_url() -> None:
+    assert checker(SITE + "a" * (URL_CHARS - len(SITE))) is not None
+    with pytest.raises(SetError):
+        checker(SITE + "a" * (URL_CHARS - len(SITE) + 1))
+
+
+def test_a_flag_that_has_no_usual_value_may_not_be_empty() -> None:
+    assert refused(outside="").entry.name == "bad-flag"
+
+
 def test_of_a_scheme_forty_characters_are_told() -> None:
     found = refused(f="x" * 60 + "://host/")
     assert found.entry.name == "bad-scheme" and found.detail == "x" * 40
@@ -77,6 +96,7 @@ def test_of_a_scheme_forty_characters_are_told() -> None:
 
 def test_a_subtype_that_is_none_is_left_out_and_counted() -> None:
     subject = checker()
+    assert subject.check({"c": "a", "m": "text/html", "browse": "no"}) is not None
     for subtype, kept in (("no subtype", ""), ("", ""), ("a: b", "a: b"), (": b", "")):
         notice = subject.check({"c": "a", "m": "text/html", "s": subtype})
         assert notice is not None and notice.subtype == kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 from lcc.domain.frontend import free_room, home_of, is_stale, with_most_room
 from lcc.model.frontend import SubState
 from tests.frontend.kit import NOW, sublcc, vitals
@@ -34,3 +36,7 @@ def test_the_one_with_the_most_room() -> None:
     # Nobody has said how much there is: the emptier one.
     assert with_most_room([sublcc(1), sublcc(2)], reports, NOW, 60) == sublcc(2)
     assert is_stale(None, NOW, 60) and not is_stale(vitals(1), NOW, 60)
+    assert is_stale(vitals(1, time=NOW - 61), NOW, 60) and not is_stale(vitals(1, time=NOW - 60), NOW, 60)
+    for order in permutations([a, b, c, sublcc(4)]):
+        assert with_most_room(order, reports, NOW, 60) == c
+        assert with_most_room(order, {1: reports[1], 2: vitals(2, 500)}, NOW, 60) == a, "the first of equal ones"
