@@ -17,7 +17,6 @@ from lcc.model.pushes import Submission
 URLS_MAX = 10_000
 SHOWN_CHARS = 120
 _KEY = re.compile(r"[A-Za-z0-9-]{8,128}").fullmatch
-_FIELDS = frozenset({"host", "key", "keyLocation", "urlList"})
 _QUERY = frozenset({"url", "key", "keyLocation"})
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.domain.indexnow import URLS_MAX, PushRefused, key_fault, read_body, read_query
+from lcc.domain.urls import URL_CHARS
 
 KEY = "abcdef0123456789"
 
@@ -34,11 +35,51 @@ def test_one_url() -> None:
     assert (found.location, found.folder) == (at, "http://www.example.org/shop/")
 
 
+def test_http_and_https_urls_are_proved_over_http() -> None:
+    found = read_body(body("https://www.example.org/a", "http://www.example.org/b"))
+    assert found.location == f"http://www.example.org/{KEY}.txt"
+
+
+def test_white_space_around_a_host_and_a_url_counts_for_nothing() -> None:
+    found = read_body(body(" https://www.example.org/a\n", host=" www.example.org "))
+    assert found.urls == ("https://www.example.org/a",)
+
+
+def test_other_fields_may_be_there_any_number_of_times() -> None:
+    fields = {"url": ["http://www.example.org/a"], "key": [KEY], "other": ["1", "2"]}
+    assert read_query(fields).urls == ("http://www.example.org/a",)
+
+
+def test_another_port_if_any_is_allowed() -> None:
+    port = body("http://www.example.org:81/a", host="www.example.org:81")
+    assert read_body(port, any_port=True).site == "http://www.example.org:81/"
+
+
+def test_as_many_and_as_long_urls_as_there_may_be() -> None:
+    longest = "http://www.example.org/".ljust(URL_CHARS, "a")
+    urls = [longest, *(f"http://www.example.org/{n}" for n in range(URLS_MAX - 1))]
+    assert read_body(body(*urls)).urls == tuple(urls)
+
+
+def test_what_is_refused_says_when_it_may_be_sent_again() -> None:
+    assert PushRefused(429, "later", 2.5).retry_seconds == 2.5 and PushRefused(400, "never").retry_seconds == 0
+
+
 @pytest.mark.parametrize(
     ("document", "status", "words"),
     [
         ([], 400, "no JSON object"),
         ({}, 400, "urlList"),
+        ({"host": "www.example.org", "key": KEY, "urlList": "http://www.example.org/"}, 400, "no list of URLs"),
+        ({"host": "www.example.org", "urlList": ["http://www.example.org/"]}, 400, "key is missing"),
+        (body("http://www.example.org/", key=["abcdefgh"]), 400, "key is no string"),
+        (body("http://www.example.org/", keyLocation=["k"]), 400, "keyLocation is no string"),
+        (body("http://www.example.org/", keyLocation="k.txt"), 400, "keyLocation: k.txt: "),
+        (body("http://www.example.org/", keyLocation="http://www.example.org/shop/"), 422, "no file"),
+        (body("http://www.example.org/", host="[::1"), 400, "host: [::1: "),
+        (body("http://www.example.org/".ljust(URL_CHARS + 1, "a")), 400, "more than 4096 characters"),
+        (body("http://www.example.org/" + "a/../" * 1000), 400, "more than 4096 characters"),
+        (body("http://www.example.org/" + "\u00fc" * 1000), 400, "more than 4096 characters"),
         (body(), 400, "urlList"),
         (body("http://www.example.org/", host=""), 400, "host is missing"),
         (body("http://www.example.org/", host=5), 400, "host is no string"),
@@ -74,6 +115,7 @@ def test_what_is_no_submission(document: Any, status: int, words: str) -> None:
     [
         ({}, "url is missing"),
         ({"url": ["http://a/"]}, "key is missing"),
+        ({"url": ["/a"], "key": [KEY]}, "url: /a: "),
         ({"url": ["http://a/", "http://b/"], "key": [KEY]}, "url is there 2 times"),
     ],
 )
