@@ -62,26 +62,27 @@ def identify(items: Iterable[FeedItem], policy: str) -> list[tuple[bytes, bytes,
     named = ((_names(item, policy), digest_of(item), item) for item in items)
     each = {(names, digest): (names, digest, item) for names, digest, item in named}.values()
     firsts = Counter(names[0] for names, _, _ in each)
-    seconds = Counter(names[:2] for names, _, _ in each)
+    pairs = Counter(names for names, _, _ in each)
     found = []
     for names, digest, item in each:
         if firsts[names[0]] == 1:
             identity = hashed(IDENTITY_BYTES, names[0])
-        elif seconds[names[:2]] == 1:
-            identity = hashed(IDENTITY_BYTES, *names[:2])
+        elif pairs[names] == 1:
+            identity = hashed(IDENTITY_BYTES, *names)
         else:
-            identity = hashed(IDENTITY_BYTES, *names[:2], digest.hex())
+            identity = hashed(IDENTITY_BYTES, *names, digest.hex())
         found.append((identity, digest, item))
     return found
 
 
-def _names(item: FeedItem, policy: str) -> tuple[str, ...]:
+def _names(item: FeedItem, policy: str) -> tuple[str, str]:
+    """The first two of id, link and hash that it has, in the order of the policy."""
     own = "\n".join([item.title, *(each.url for each in item.enclosures)])
     hashed = own if own.strip() else item.content.value or item.summary.value
     names = {"id": item.id, "link": item.link, "hash": hashed}
     order = {"id": ("id", "link", "hash"), "link": ("link", "id", "hash"), "hash": ("hash", "id", "link")}[policy]
-    named = [f"{kind}:{names[kind]}" for kind in order if names[kind]]
-    return (*named, "", "")[:2]
+    first, second, *_ = *(f"{kind}:{names[kind]}" for kind in order if names[kind]), "", ""
+    return first, second
 
 
 @implementer(IItemRules)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.domain.items import FLAPS_MAX, ItemRules, choose_policy, digest_of, identify
-from lcc.model.feeds import Body, Enclosure, FeedItem
+from lcc.model.feeds import Body, Category, Enclosure, FeedItem, Person, Place
 from lcc.model.items import ItemRow, Judged, KnownItem, News, link_hash
 
 
@@ -217,3 +217,29 @@ def test_links_are_asked_for_where_an_identity_is_unknown() -> None:
     gone = KnownItem(b"gone", same_link[1].digest, same_link[1].link, b"", 0)
     judged = ItemRules().judge(same_link, known, [gone])
     assert [each.known is not None for each in judged] == [True, True] and judged[1].known == gone
+
+
+def test_identities_and_digests_are_those_that_databases_have() -> None:
+    """Another spelling of them would make everything news."""
+    told = FeedItem(
+        id="1",
+        link="http://site.example/1",
+        title="One",
+        content=Body("some\n  text"),
+        authors=(Person("A. Writer", "a@site.example"),),
+        categories=(Category("news"),),
+        enclosures=(Enclosure("http://site.example/1.mp3"),),
+        places=(Place("Point", (1.5, 2.0)),),
+    )
+    twin = attrs.evolve(told, link="http://site.example/2")
+    changed = attrs.evolve(twin, title="Two")
+    assert [(identity.hex(), digest.hex()) for identity, digest, _ in identify([told, twin, changed], "id")] == [
+        ("9b4d1d7de9e7e68120b1056499ab7bcc", "370d292c6859fb810cfc8a1a1427eac8"),
+        ("a8bc5ae00f991c31f6254c041bdef1b0", "79253032ba5ecde11d98869a4d5047ae"),
+        ("44a2b8d04ec096861a1404f607348d06", "9d59f5a6c01ad90377e2d765d9967da9"),
+    ]
+    assert [identity.hex() for policy in ("id", "link", "hash") for identity, *_ in identify([told], policy)] == [
+        "370163db3b3bf221aa5de8f772d855bb",
+        "d5845c42c095bf971013faa0be89383e",
+        "891a20adf331fc6ee097eb79a8c5cb26",
+    ]
