@@ -42,15 +42,15 @@ def parse_kinds(lines: Iterable[str], default: KindSettings) -> tuple[dict[str, 
 
     :param lines: a kind, then ``name=number`` for each limit that differs from the default, separated by spaces.
     """
-    found = {ANY: default}
+    found: dict[str, KindSettings] = {}
     faults: list[str] = []
     for line in lines:
-        kind, *words = line.split()
-        if kind in found and kind != ANY:
-            faults.append(f"{line!r}: {kind} is named twice")
-        if len(kind) > NAME_CHARS_MAX or "=" in kind:
+        kind, *words = line.split() or [""]
+        if not 0 < len(kind) <= NAME_CHARS_MAX or "=" in kind:
             faults.append(f"{line!r}: must begin with the name of a kind")
             continue
+        if kind in found:
+            faults.append(f"{line!r}: {kind} is named twice")
         values: dict[str, Any] = {}
         for word in words:
             name, _, text = word.partition("=")
@@ -61,4 +61,4 @@ def parse_kinds(lines: Iterable[str], default: KindSettings) -> tuple[dict[str, 
             except ValueError:
                 faults.append(f"{line!r}: {word!r} is no limit; there are {', '.join(KindSettings._fields)}")
         found[kind] = default._replace(**values)
-    return found, faults
+    return {ANY: default, **found}, faults

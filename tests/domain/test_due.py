@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.domain.due import SPREAD_SECONDS, JobRetries, check_when, due_by, first_due, next_due, parse_at, spread
-from lcc.domain.job_hosts import check_rules, may_run
 from lcc.model.tasks import REPEATED_SECONDS, When
 
 NOW = 1_780_000_000
@@ -171,29 +170,6 @@ def test_a_retry_is_before_the_next_job_or_never(
 def test_a_wish_is_obeyed() -> None:
     assert JobRetries().due(1, 1, NOW, None, 500) == NOW + 501
     assert JobRetries().due(1, 1, NOW, NOW + 400, 500) is None
-
-
-@pytest.mark.parametrize(
-    ("rules", "host", "may"),
-    [
-        ([], "a", True),
-        (["allow:a"], "A", True),
-        (["allow:a"], "b", False),
-        (["allow:a", "allow:b*"], "b7", True),
-        (["deny:b*"], "b7", False),
-        (["deny:b*"], "a", True),
-        (["allow:*", "deny:b"], "b", False),
-    ],
-)
-def test_hosts(rules: list[str], host: str, may: bool) -> None:
-    check_rules(rules)
-    assert may_run(rules, host) is may
-
-
-@pytest.mark.parametrize("rules", [["a"], ["allow:"], ["permit:a"], ["allow:a b"], ["allow:a"] * 51])
-def test_bad_hosts(rules: list[str]) -> None:
-    with pytest.raises(ValueError, match="allow"):
-        check_rules(rules)
 
 
 ZONES = ["Europe/Amsterdam", "America/New_York", "America/Havana", "Australia/Lord_Howe", "Asia/Kolkata", "UTC"]

@@ -12,7 +12,6 @@ import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred
 
-from lcc.domain.kinds import KindSettings, parse_kinds
 from lcc.model.tasks import JobState
 from lcc.protocols.hello import Ready
 from lcc.protocols.jobs import Heartbeat, JobStatus, RunJob, RunningJob, RunOver, Started
@@ -425,15 +424,3 @@ async def test_a_template_forks_as_nobody(make: Make, monkeypatch: pytest.Monkey
     await rig.start()
     done = await rig.run("", "a", kind="work")
     assert "as 65534 in True" in done.output and done.state is JobState.COMPLETED
-
-
-def test_kinds_are_read() -> None:
-    usual = KindSettings(4, 300.0, 10.0, 1, 2, 3, 4, 5, 10)
-    kinds, faults = parse_kinds(["feed jobs=8 seconds=60", "*", "clean nice=19"], usual)
-    assert not faults
-    assert kinds == {
-        "*": usual,
-        "feed": usual._replace(jobs=8, seconds=60),
-        "clean": usual._replace(nice=19),
-    }
-    assert len(parse_kinds(["feed jobs=-1", "feed", "jobs=3", "x y", "z jobs=1_0"], usual)[1]) == 5
