@@ -83,9 +83,9 @@ class Base:
         """RFC 3986, section 5.2, but for dot segments, which :func:`normalise` removes."""
         named = _SCHEME(reference)
         if named is not None:
-            if named[1].lower() != self._scheme or reference.startswith("//", named.end()):
+            if named[1].lower() != self._scheme:
                 return reference
-            reference = reference[named.end() :]  # "http:x": an old way to write a relative one
+            reference = reference[named.end() :]  # "http:x" is an old way to write a relative one
         if reference.startswith("//"):
             return f"{self._scheme}:{reference}"
         if reference.startswith("/"):

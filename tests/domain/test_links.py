@@ -48,6 +48,9 @@ NO_DOCUMENTS = (
     "mailto:a@b",
     "data:,x",
     "x:y",
+    "javascript:a\x07b",
+    "JavaScript://user:password@host/",
+    "tel:+31\x07",
 )
 
 
@@ -133,6 +136,7 @@ def test_the_fragment_is_cut_at_its_first_sign() -> None:
 def test_backslashes_are_slashes_where_browsers_say_so() -> None:
     assert Base("http://h/").resolve("HTTPS:\\\\k\\a") == "https://k/a"
     assert Base("http://h/").resolve("foo:a\\b") == ""
+    assert Base("http://h/").resolve("gopher://k/a\\b") == "gopher://k/a%5Cb"
     assert Base("http://h/a/b").resolve("http:\\c") == "http://h/c"
     assert Base("http://h/a/b").resolve("http://k") == "http://k/"
 

@@ -116,7 +116,8 @@ def test_absolute_urls(start: str, text: str) -> None:
 )
 def test_the_usual_urls_are_plain(text: str) -> None:
     assert re.fullmatch(relative_urls(), text, re.ASCII)
-    assert re.fullmatch(absolute_urls(Roots(ROOTS)) or "", ROOTS[0] + text, re.ASCII)
+    for root in ("http://site.example/", "http://other.example/~me/"):
+        assert re.fullmatch(absolute_urls(Roots(ROOTS)) or "", root + text, re.ASCII)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +137,12 @@ def test_what_may_be_changed_or_refused_is_not_plain(text: str) -> None:
 )
 def test_no_plain_base(prefix: str) -> None:
     assert normal_base(prefix, Roots(ROOTS)) is None
+
+
+def test_only_roots_that_are_plain_begin_a_plain_url() -> None:
+    assert absolute_urls(Roots(["http://h/a'b/"])) is None
+    url = "http://h/a'b/c"
+    assert not re.fullmatch(absolute_urls(Roots(["http://h/d/", "http://h/a'b/"])) or "", url, re.ASCII)
 
 
 OTHERS = {
