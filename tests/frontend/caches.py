@@ -32,9 +32,10 @@ from lcc.storage.fe import moves
 from lcc.storage.fe.sublccs import add_sublcc, get_sublcc
 from lcc.storage.providers.pid_range import limit_pids
 from lcc.storage.providers.providers import add_provider
-from lcc.storage.queue.moves.arrivals import admit, arrive_page, leave_page
+from lcc.storage.queue.moves.arrivals import admit, arrive_page
 from lcc.storage.queue.moves.departing import departing_page, departing_whole
 from lcc.storage.queue.moves.following import position_now
+from lcc.storage.queue.moves.leaving import leave_page
 from lcc.storage.queue.moves.staging import Cursor, stage_page, stage_whole
 from lcc.storage.queue.store import QueueStore
 from lcc.storage.queue.write_transaction import WriteTransaction
@@ -90,7 +91,7 @@ class Moving:
         caches.front.now(moves.admit, self.move, caches.now)
         more = True
         while more:
-            more = self._at(dest, arrive_page, RULES, self.move, 0, "", _LEFT_ROWS).more
+            more = self._at(dest, arrive_page, RULES, self.move, _LEFT_ROWS).more
             yield True
         # Nobody may believe it, but a page can change here before the front end's database says that it is here.
         caches.homes[pid] = self.move.dest

@@ -26,6 +26,7 @@ from lcc.storage.providers.sessions import ORDER_JUMP, absorbed_numbers
 from lcc.storage.providers.watched import find_or_make_watched
 from lcc.storage.queue.moves import departing
 from lcc.storage.queue.moves.arrivals import arrive_page
+from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGED, QUEUE_ROWS, PagedTable
 from lcc.storage.queue.moves.staging import make_carrier
 from tests.frontend.kit import NOW
 from tests.frontend.moving import Front
@@ -166,16 +167,26 @@ def test_a_watched_site_moves_with_what_everybody_has_noticed(make_front: MakeFr
 @pytest.mark.parametrize("table", ["lccurl", "qdb", "urlerrs", *departing.WHOLE])
 def test_all_columns_go_along(make_front: MakeFront, table: str) -> None:
     front = make_front()
-    if front.database.dialect.name == "sqlite":
-        columns = [row[1] for row in front.sub(1).query(f"PRAGMA table_info({table})")]
-    else:
-        columns = [row[0] for row in front.sub(1).query(f"SHOW COLUMNS FROM {table}")]
     moved = {
-        "lccurl": departing.CACHE.columns,
-        "qdb": departing.QUEUED.columns,
+        "lccurl": CACHE_ROWS.table.columns,
+        "qdb": QUEUE_ROWS.table.columns,
         "urlerrs": departing.ERRORS.columns,
     } | {name: columns for name, (columns, _) in departing.WHOLE.items()}
-    assert set(moved[table]) == set(columns)
+    assert set(moved[table]) == set(columns_of(front, table))
+
+
+@pytest.mark.parametrize("table", PAGED.values(), ids=PAGED)
+def test_all_columns_are_staged(make_front: MakeFront, table: PagedTable) -> None:
+    front = make_front()
+    columns = columns_of(front, table.staged.name)
+    assert columns == list(table.staged.columns)
+    assert set(columns) > set(columns_of(front, table.name))
+
+
+def columns_of(front: Front, table: str) -> list[str]:
+    if front.database.dialect.name == "sqlite":
+        return [row[1] for row in front.sub(1).query(f"PRAGMA table_info({table})")]
+    return [row[0] for row in front.sub(1).query(f"SHOW COLUMNS FROM {table}")]
 
 
 def test_it_may_log_in_while_its_rows_arrive(make_front: MakeFront, monkeypatch: pytest.MonkeyPatch) -> None:

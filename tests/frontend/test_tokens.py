@@ -18,7 +18,7 @@ from lcc.roles.cu.front import changes, listing
 from lcc.roles.cu.front.tokens import FrontToken, Position, parse_front_token
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.tokens import StartAgain, Token
-from lcc.storage.queue.moves import arrivals, departing
+from lcc.storage.queue.moves import arrivals, arriving_rows
 from lcc.storage.views import moved, selected
 from lcc.storage.views.selected import Selection
 from tests.frontend import caches as caches_of_tests
@@ -557,7 +557,7 @@ def _in(test: Callable[[MovingCaches], None]) -> Callable[[Path], None]:
 
 PLANTED: dict[str, tuple[tuple[Any, str, Any], Callable[[Path], None]]] = {
     "rows arrive without origins": ((caches_of_tests, "arrive_page", _without_origins), _in_walks),
-    "origin dropped": ((departing, "_with_origins", lambda txn, rows: rows), _in_walks),
+    "origin dropped": ((arriving_rows, "_ORIGIN", "?, r.change_number"), _in_walks),
     "stale map": ((changes, "knows_flips", lambda txn, view: True), _in_walks),
     "what is imported is not told": (
         (changes, "imported_page", lambda *args: moved.ImportedPage([], None)),

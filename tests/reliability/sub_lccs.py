@@ -43,6 +43,8 @@ MACHINES = 10_000
 FRONT_SETTINGS = "[database]\nretries = 3\nconnect_timeout = 2.0\nquery_timeout = 8.0\n"
 STAGED = {
     "staged rows": "SELECT COUNT(*) FROM staged",
+    "staged rows of caches": "SELECT COUNT(*) FROM stagedcache",
+    "staged rows of queues": "SELECT COUNT(*) FROM stagedqueue",
     "providers to be removed": "SELECT COUNT(*) FROM pidb WHERE removed <> 0",
 }
 

@@ -114,8 +114,9 @@ class MovePromises:
         """What is left to be done."""
         left = [f"move {move.id} of {move.pid} is {move.state.value} ({move.why})" for move in self._front.unfinished]
         for lcc in self._open:
-            if count := lcc.rows("SELECT COUNT(*) FROM staged")[0][0]:
-                left.append(f"{count} rows are staged in sub-LCC {lcc.name}")
+            for table in ("staged", "stagedcache", "stagedqueue"):
+                if count := lcc.rows(f"SELECT COUNT(*) FROM {table}")[0][0]:
+                    left.append(f"{count} rows are in {table} of sub-LCC {lcc.name}")
             for (pid,) in lcc.rows("SELECT pid FROM pidb"):
                 if pid not in self._sites:
                     left.append(f"provider {pid}, which carries content, is still in sub-LCC {lcc.name}")

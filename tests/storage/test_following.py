@@ -16,6 +16,7 @@ import lcc
 from lcc.model.moves import Fence
 from lcc.storage.database.key_ranges import provider_of
 from lcc.storage.queue import sweep
+from lcc.storage.queue.moves import leaving
 from lcc.storage.queue.moves.fences import put_fence
 from lcc.storage.queue.moves.following import Position, forget_touched, is_known, position_now, touched_after
 from tests.storage.test_history import SHARED, History
@@ -147,7 +148,8 @@ def test_a_database_that_was_put_back_is_noticed(queue: Queue) -> None:
 def test_statements_name_the_keys_that_they_change() -> None:
     """A statement that changes rows of the cache or the queue and names no keys would not be noted."""
     found = 0
-    for path in sorted(Path(lcc.__file__).parent.glob("storage/**/*.py")):
+    left = Path(leaving.__file__)  # whoever has left is not followed
+    for path in sorted(set(Path(lcc.__file__).parent.glob("storage/**/*.py")) - {left}):
         text = path.read_text()
         for statement in _CHANGING.finditer(text):
             found += 1

@@ -157,6 +157,12 @@ class WriteTransaction:
         """The number and the time of the next change, as columns (:data:`lcc.storage.database.rows.CHANGE`)."""
         return {"change_number": self.next("change"), "change_time": self.change_time}
 
+    def next_changes(self, count: int) -> tuple[int, int]:
+        """The number before those of the next changes, which follow on each other, and their time."""
+        before = self._counters["change"]
+        self._counters["change"] += count
+        return before, self.change_time
+
     def load_stats(self, pids: Iterable[int]) -> None:
         """Load the statistics of these providers in one query."""
         missing = sorted(set(pids) - self._stats.keys())

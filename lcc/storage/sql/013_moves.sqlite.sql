@@ -32,14 +32,86 @@ CREATE TABLE heldsets (
 CREATE UNIQUE INDEX heldsets_piece ON heldsets (uns, epoch, number, firstindex);
 CREATE INDEX heldsets_pid ON heldsets (pid, whole);
 
--- Rows of the source, until the provider is here.
+-- What else the source has of a provider, until it is here.
 CREATE TABLE staged (
     pid INTEGER NOT NULL,
     kind TEXT NOT NULL,                         -- the table there; cursor: how far it is copied
     rowkey BLOB NOT NULL,                       -- of the row; of errors the number, in order
-    content TEXT NOT NULL,                      -- MACHINE/FILE of its content there; empty: none
     rowtext TEXT NOT NULL,                      -- all columns, JSON
     PRIMARY KEY (pid, kind, rowkey)
+) WITHOUT ROWID;
+
+-- Rows of lccurl and qdb of the source, until they are here: all columns as there, and some more.
+CREATE TABLE stagedcache (
+    urlkey BLOB NOT NULL PRIMARY KEY,
+    pid INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    change_number INTEGER NOT NULL,
+    change_time INTEGER NOT NULL,
+    connseq INTEGER NOT NULL,
+    seen INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    source INTEGER NOT NULL,
+    words TEXT NOT NULL,
+    curl TEXT NOT NULL,
+    furl TEXT NOT NULL,
+    burl TEXT NOT NULL,
+    mimetype TEXT NOT NULL,
+    subtype TEXT NOT NULL,
+    hours TEXT NOT NULL,
+    told_md5 TEXT NOT NULL,
+    told_len INTEGER,
+    told_mtime INTEGER,
+    md5 TEXT NOT NULL,
+    len INTEGER,
+    mtime INTEGER,
+    status INTEGER NOT NULL,
+    charset TEXT NOT NULL,
+    etag TEXT NOT NULL,
+    modified INTEGER,
+    revalidate INTEGER NOT NULL,
+    headers TEXT NOT NULL,
+    fetched_time INTEGER,
+    fetched_machineid INTEGER,
+    fetched_fileid INTEGER,
+    fetched_url TEXT,
+    moved_url TEXT,
+    confirmed_time INTEGER,
+    origin_subid INTEGER,                       -- where it was imported from (origins); NULL: it was not, or has changed since
+    origin_number INTEGER,
+    carried BLOB                                -- key of the row of lccurl that has its content here; NULL: it has none
+) WITHOUT ROWID;
+CREATE TABLE stagedqueue (
+    urlkey BLOB NOT NULL PRIMARY KEY,
+    pid INTEGER NOT NULL,
+    psetid INTEGER NOT NULL,
+    slot INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    operation INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    connseq INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    unreached INTEGER NOT NULL,
+    seen INTEGER NOT NULL,
+    source INTEGER NOT NULL,
+    words TEXT NOT NULL,
+    curl TEXT NOT NULL,
+    furl TEXT NOT NULL,
+    burl TEXT NOT NULL,
+    mimetype TEXT NOT NULL,
+    subtype TEXT NOT NULL,
+    md5 TEXT NOT NULL,
+    len INTEGER,
+    mtime INTEGER,
+    hours TEXT NOT NULL,
+    ifabsent INTEGER NOT NULL,
+    sent TEXT NOT NULL,
+    bad_code INTEGER NOT NULL,
+    bad_text TEXT NOT NULL,
+    bad_time INTEGER NOT NULL,
+    set_connseq INTEGER,                        -- of its set there (qpsdb); NULL: not known
+    set_fullset INTEGER,
+    set_time INTEGER
 ) WITHOUT ROWID;
 
 -- Where imported rows of the cache have last changed.

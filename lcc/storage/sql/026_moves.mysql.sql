@@ -32,14 +32,86 @@ CREATE TABLE IF NOT EXISTS heldsets (
     INDEX heldsets_pid (pid, whole)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- Rows of the source, until the provider is here.
+-- What else the source has of a provider, until it is here.
 CREATE TABLE IF NOT EXISTS staged (
     pid INT NOT NULL,
     kind VARCHAR(16) NOT NULL,                  -- the table there; cursor: how far it is copied
     rowkey VARBINARY(20) NOT NULL,              -- of the row; of errors the number, in order
-    content VARCHAR(64) NOT NULL,               -- MACHINE/FILE of its content there; empty: none
     rowtext LONGTEXT NOT NULL,                  -- all columns, JSON
     PRIMARY KEY (pid, kind, rowkey)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Rows of lccurl and qdb of the source, until they are here: all columns as there, and some more.
+CREATE TABLE IF NOT EXISTS stagedcache (
+    urlkey BINARY(20) NOT NULL PRIMARY KEY,
+    pid INT NOT NULL,
+    state SMALLINT NOT NULL,
+    change_number BIGINT NOT NULL,
+    change_time BIGINT NOT NULL,
+    connseq BIGINT NOT NULL,
+    seen BIGINT NOT NULL,
+    generation BIGINT NOT NULL,
+    source SMALLINT NOT NULL,
+    words VARCHAR(96) NOT NULL,
+    curl MEDIUMTEXT NOT NULL,
+    furl MEDIUMTEXT NOT NULL,
+    burl MEDIUMTEXT NOT NULL,
+    mimetype MEDIUMTEXT NOT NULL,
+    subtype MEDIUMTEXT NOT NULL,
+    hours MEDIUMTEXT NOT NULL,
+    told_md5 VARCHAR(32) NOT NULL,
+    told_len BIGINT,
+    told_mtime BIGINT,
+    md5 VARCHAR(32) NOT NULL,
+    len BIGINT,
+    mtime BIGINT,
+    status INT NOT NULL,
+    charset VARCHAR(255) NOT NULL,
+    etag MEDIUMTEXT NOT NULL,
+    modified BIGINT,
+    revalidate INT NOT NULL,
+    headers MEDIUMTEXT NOT NULL,
+    fetched_time BIGINT,
+    fetched_machineid INT,
+    fetched_fileid BIGINT,
+    fetched_url MEDIUMTEXT,
+    moved_url MEDIUMTEXT,
+    confirmed_time BIGINT,
+    origin_subid INT,                           -- where it was imported from (origins); NULL: it was not, or has changed since
+    origin_number BIGINT,
+    carried BINARY(20)                          -- key of the row of lccurl that has its content here; NULL: it has none
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+CREATE TABLE IF NOT EXISTS stagedqueue (
+    urlkey BINARY(20) NOT NULL PRIMARY KEY,
+    pid INT NOT NULL,
+    psetid BIGINT NOT NULL,
+    slot INT NOT NULL,
+    seq BIGINT NOT NULL,
+    operation SMALLINT NOT NULL,
+    generation BIGINT NOT NULL,
+    connseq BIGINT NOT NULL,
+    attempts INT NOT NULL,
+    unreached INT NOT NULL,
+    seen BIGINT NOT NULL,
+    source SMALLINT NOT NULL,
+    words VARCHAR(96) NOT NULL,
+    curl MEDIUMTEXT NOT NULL,
+    furl MEDIUMTEXT NOT NULL,
+    burl MEDIUMTEXT NOT NULL,
+    mimetype MEDIUMTEXT NOT NULL,
+    subtype MEDIUMTEXT NOT NULL,
+    md5 VARCHAR(32) NOT NULL,
+    len BIGINT,
+    mtime BIGINT,
+    hours MEDIUMTEXT NOT NULL,
+    ifabsent SMALLINT NOT NULL,
+    sent MEDIUMTEXT NOT NULL,
+    bad_code INT NOT NULL,
+    bad_text VARCHAR(255) NOT NULL,
+    bad_time BIGINT NOT NULL,
+    set_connseq BIGINT,                         -- of its set there (qpsdb); NULL: not known
+    set_fullset SMALLINT,
+    set_time BIGINT
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- Where imported rows of the cache have last changed.

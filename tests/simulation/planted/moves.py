@@ -33,9 +33,9 @@ MOVED = [
     Bug(
         "origin-dropped",
         "P18: a row that moves on is of its last home only: who has not read it there does not get it",
-        "lcc/storage/queue/moves/arrivals.py",
-        'origin = row.pop("origin", None) or [move.source, row["change_number"]]',
-        'row.pop("origin", None)\n        origin = [move.source, row["change_number"]]',
+        "lcc/storage/queue/moves/arriving_rows.py",
+        '_ORIGIN = "COALESCE(r.origin_subid, ?), COALESCE(r.origin_number, r.change_number)"',
+        '_ORIGIN = "?, r.change_number"',
         kind=MOVES,
     ),
     Bug(

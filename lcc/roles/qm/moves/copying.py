@@ -18,8 +18,6 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.moves import CannotMove
 from lcc.storage.queue.moves.departing import (
     ERRORS,
-    PAGED,
-    StagedRow,
     departing_counts,
     departing_errors,
     departing_page,
@@ -28,6 +26,7 @@ from lcc.storage.queue.moves.departing import (
 )
 from lcc.storage.queue.moves.fences import applied_upto
 from lcc.storage.queue.moves.following import Position, is_known, position_now, touched_after
+from lcc.storage.queue.moves.paged import PAGED
 from lcc.storage.queue.moves.staging import (
     Cursor,
     Staged,
@@ -65,7 +64,7 @@ class Touched:
     """
 
     keys: list[bytes]
-    rows: dict[str, list[StagedRow]]
+    rows: dict[str, list[tuple[Any, ...]]]
     position: Position | None
     more: bool
 
@@ -248,8 +247,9 @@ def content_of(move: Move) -> str:
 def _next_base(kind: str, upto: bytes | None) -> tuple[str, bytes] | None:
     if upto is not None:
         return kind, upto
-    at = PAGED.index(kind) + 1
-    return (PAGED[at], b"") if at < len(PAGED) else None
+    kinds = list(PAGED)
+    rest = kinds[kinds.index(kind) + 1 :]
+    return (rest[0], b"") if rest else None
 
 
 def _touched(txn: Txn, pid: int, position: Position) -> Touched:

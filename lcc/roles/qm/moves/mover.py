@@ -268,7 +268,6 @@ class Mover:
         engine = self._engine
         if not await self._database.interact(is_whole, move) and not await self._copy_again(move, source):
             return
-        rules, carrier, content = self._store.rules, carrier_of(move), content_of(move)
         engine.scheduler.frozen.freeze(move.pid)
         delay = await self._step(admit, move)
         engine.delay_timer.arrived(move.pid, delay)
@@ -278,7 +277,7 @@ class Mover:
             engine.moves.goes_on(move.pid, engine.clock.seconds(), here=True)
         more = True
         while more:
-            arrived = await self._step(arrive_page, rules, move, carrier, content)
+            arrived = await self._step(arrive_page, self._store.rules, move)
             more = arrived.more
             for url in arrived.damaged:
                 _log.warn(

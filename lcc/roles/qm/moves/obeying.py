@@ -13,9 +13,9 @@ from lcc.roles.qm.moves.tasks import TaskMoves
 from lcc.storage.database.database import Database
 from lcc.storage.database.order_rows import has_orders
 from lcc.storage.fe.moves import Overtaken, departure, fences_for, last_move, obeyed, thaw
-from lcc.storage.queue.moves.arrivals import leave_page
 from lcc.storage.queue.moves.fences import fence_epochs, forget_held, forget_old_held, held_here, put_fence
 from lcc.storage.queue.moves.following import forget_touched
+from lcc.storage.queue.moves.leaving import leave_page
 from lcc.storage.queue.store import QueueStore
 from lcc.storage.queue.write_transaction import WriteTransaction
 

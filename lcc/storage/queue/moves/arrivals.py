@@ -1,9 +1,8 @@
-"""A provider arrives from another sub-LCC: what was staged becomes its own rows, a page in each transaction; and one
-that has left loses its rows (doc/moves.md).
+"""A provider arrives from another sub-LCC (doc/moves.md).
 
 First comes the provider itself, with its counters and errors (:func:`admit`): it can log in, its sets are held.  Then
-the cache, page by page, and the queue; a page takes its rows out of ``staged``: so each is taken over once, whatever
-is killed.  Nothing is fetched, and no set applied, before all is here.
+the cache, page by page, and the queue; a page takes its rows out of what is staged: so each is taken over once,
+whatever is killed.  Nothing is fetched, and no set applied, before all is here.
 """
 
 from __future__ import annotations
@@ -16,18 +15,16 @@ import attrs
 from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW, Delay
 from lcc.model.moves import Fence, Move
-from lcc.storage.database.cancelled import forget_cancelled, note_cancelled
-from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import CACHE, CACHED, DELAYS, GENERATION_SHIFT, NOTHING, SETS, SetRow
+from lcc.storage.database.rows import DELAYS
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.sessions import ORDER_JUMP
-from lcc.storage.providers.watched import forget_left_roots, keep_left_roots
+from lcc.storage.providers.watched import forget_left_roots
 from lcc.storage.queue.held_deletions import HeldSweep, save_held
 from lcc.storage.queue.lost_content import fetch_again
+from lcc.storage.queue.moves.arriving_rows import take_cache_page, take_queue_page
 from lcc.storage.queue.moves.departing import (
     COUNTERS_KIND,
     ERRORS,
-    QUEUED,
     SAID_COLUMNS,
     SAID_KIND,
     TAKEN_COLUMNS,
@@ -36,10 +33,9 @@ from lcc.storage.queue.moves.departing import (
     from_text,
 )
 from lcc.storage.queue.moves.fences import applied_upto, put_fence
-from lcc.storage.queue.moves.following import forget_touched
-from lcc.storage.queue.moves.staging import CURSOR, carried, carried_key
+from lcc.storage.queue.moves.paged import CACHE_ROWS, QUEUE_ROWS, has_rows
+from lcc.storage.queue.moves.staging import CURSOR
 from lcc.storage.queue.said_sets import merge_said
-from lcc.storage.queue.set_rows import joined
 from lcc.storage.queue.write_transaction import Stats, WriteTransaction
 
 PAGE_ROWS = 1000
@@ -116,26 +112,26 @@ def _take_position(txn: Txn, row: Mapping[str, Any]) -> None:
         txn.upsert("setspos", TAKEN_COLUMNS, [values], ("uns", "epoch"))
 
 
-def arrive_page(
-    write: WriteTransaction, rules: IQueueRules, move: Move, carrier: int, content: str, page_rows: int = PAGE_ROWS
-) -> Arrived:
-    """Take over the next rows of a provider that is admitted.
-
-    :param content: URL of the source's content port.
-    """
-    staged = _next(write.txn, move.pid, "lccurl", page_rows)
-    if staged:
-        return _cache_page(write, rules, move, carrier, content, staged)
-    staged = _next(write.txn, move.pid, "qdb", page_rows)
-    if staged:
-        _queue_page(write, rules, move, staged)
+def arrive_page(write: WriteTransaction, rules: IQueueRules, move: Move, page_rows: int = PAGE_ROWS) -> Arrived:
+    """Take over the next rows of a provider that is admitted."""
+    txn, pid = write.txn, move.pid
+    if has_rows(txn, CACHE_ROWS.staged.name, pid):
+        damaged = take_cache_page(write, move, _shift(write, pid), page_rows)
+        lost = [(row.key, f'{{"machine":{row.machine},"file":{row.file}}}') for row in damaged]
+        _stage(txn, pid, _DAMAGED, lost)
+        if not has_rows(txn, CACHE_ROWS.staged.name, pid):
+            note_flip(write, move, arrived=True)
+        return Arrived(more=True, damaged=tuple([row.url for row in damaged]))
+    if has_rows(txn, QUEUE_ROWS.staged.name, pid):
+        (provider,) = [row for _, row in _next(txn, pid, "pidb", 1)]
+        take_queue_page(write, rules, pid, provider, _shift(write, pid), page_rows)
         return Arrived(more=True)
-    if _next(write.txn, move.pid, "pidb", 1):
+    if _next(txn, pid, "pidb", 1):
         _complete(write, move)
         return Arrived(more=True)
-    staged = _next(write.txn, move.pid, _DAMAGED, page_rows)
+    staged = _next(txn, pid, _DAMAGED, page_rows)
     if staged:
-        _fetch_damaged(write, rules, move.pid, staged)
+        _fetch_damaged(write, rules, pid, staged)
         return Arrived(more=True)
     return Arrived(more=False)
 
@@ -153,57 +149,8 @@ def _take(txn: Txn, pid: int, kind: str, staged: list[tuple[bytes, dict[str, Any
 
 
 def _stage(txn: Txn, pid: int, kind: str, rows: list[tuple[bytes, str]]) -> None:
-    values = [(pid, kind, key, "", text) for key, text in rows]
-    txn.upsert("staged", ("pid", "kind", "rowkey", "content", "rowtext"), values, ("pid", "kind", "rowkey"))
-
-
-# The cache.
-
-
-def _cache_page(
-    write: WriteTransaction,
-    rules: IQueueRules,
-    move: Move,
-    carrier: int,
-    content: str,
-    staged: list[tuple[bytes, dict[str, Any]]],
-) -> Arrived:
-    txn = write.txn
-    shift = _shift(write, move.pid)
-    names = {
-        key: carried_key(rules, carrier, content, f"{row['fetched_machineid']}/{row['fetched_fileid']}")
-        for key, row in staged
-        if row["fetched_fileid"] is not None
-    }
-    here = carried(txn, names.values())
-    rows: list[list[Any]] = []
-    origins: list[tuple[Any, ...]] = []
-    taken: list[bytes] = []
-    lost: list[tuple[bytes, str]] = []
-    damaged: list[str] = []
-    for key, row in staged:
-        origin = row.pop("origin", None) or [move.source, row["change_number"]]
-        row["seen"] += shift if row["seen"] else 0
-        if key in names:
-            copy = here.get(names[key])
-            if copy is not None and (copy.md5, copy.size_bytes) == (row["md5"], row["len"]):
-                row["fetched_machineid"], row["fetched_fileid"] = copy.machine, copy.file
-                taken.append(copy.key)
-            else:
-                lost.append((key, f'{{"machine":{row["fetched_machineid"]},"file":{row["fetched_fileid"]}}}'))
-                damaged.append(row["furl"] or row["curl"])
-        if row["change_number"]:
-            row.update(write.next_change())
-            origins.append((key, row["change_number"], *origin))
-        rows.append([row[column] for column in CACHE.columns])
-    CACHE.upsert(txn, rows)
-    txn.upsert("origins", ("urlkey", "change_number", "subid", "number"), origins, ("urlkey",))
-    txn.execute_in("DELETE FROM lccurl WHERE urlkey IN ({in})", taken)  # not their files
-    _stage(txn, move.pid, _DAMAGED, lost)
-    _take(txn, move.pid, "lccurl", staged)
-    if txn.one("SELECT 1 FROM staged WHERE pid = ? AND kind = 'lccurl' LIMIT 1", [move.pid]) is None:
-        note_flip(write, move, arrived=True)
-    return Arrived(more=True, damaged=tuple(damaged))
+    values = [(pid, kind, key, text) for key, text in rows]
+    txn.upsert("staged", ("pid", "kind", "rowkey", "rowtext"), values, ("pid", "kind", "rowkey"))
 
 
 def note_flip(write: WriteTransaction, move: Move, *, arrived: bool) -> None:
@@ -212,9 +159,6 @@ def note_flip(write: WriteTransaction, move: Move, *, arrived: bool) -> None:
     row = (move.flip, move.pid, other, int(arrived), move.epoch, write.now)
     columns = ("flip", "pid", "subid", "arrived", "epoch", "time")
     write.txn.upsert("flips", columns, [row], ("flip",), ("flip",))
-
-
-# The queue.
 
 
 def _shift(write: WriteTransaction, pid: int) -> int:
@@ -231,45 +175,6 @@ def _shift(write: WriteTransaction, pid: int) -> int:
         write.reach(name, there[name])
     _stage(txn, pid, _SHIFT, [(b"\0", f'{{"shift":{shift}}}')])
     return shift
-
-
-def _queue_page(
-    write: WriteTransaction, rules: IQueueRules, move: Move, staged: list[tuple[bytes, dict[str, Any]]]
-) -> None:
-    txn, pid = write.txn, move.pid
-    shift = _shift(write, pid)
-    generation = write.next("batch") << GENERATION_SHIFT
-    (provider,) = [row for _, row in _next(txn, pid, "pidb", 1)]
-    sets: dict[tuple[int, int], SetRow] = {}
-    rows: list[list[Any]] = []
-    for _, row in staged:
-        connseq, fullset, time = row.pop("set", None) or (row["connseq"], 0, write.now)
-        if row["slot"] > FETCH_NOW:
-            row["slot"] = rules.slot(row["hours"], provider["timeofday"], provider["timezone"], write.now)
-        seen = row["seen"] + shift if row["seen"] else 0
-        row.update(psetid=row["psetid"] + shift, seen=seen, generation=generation)
-        place, seq = (row["psetid"], row["slot"]), row["seq"]
-        new = SetRow(
-            *place,
-            pid,
-            provider["priority"],
-            connseq,
-            fullset,
-            seq,
-            seq,
-            1,
-            time,
-        )
-        sets[place] = joined(new, sets[place]) if place in sets else new
-        rows.append([row[column] for column in QUEUED.columns])
-    QUEUED.upsert(txn, rows)
-    there = {
-        (row[0], row[1]): SetRow._make(row)
-        for row in txn.query_in(f"{SETS.select} WHERE psetid IN ({{in}})", sorted({psetid for psetid, _ in sets}))
-    }
-    SETS.upsert(txn, [joined(row, there[place]) if place in there else row for place, row in sorted(sets.items())])
-    note_cancelled(txn, [key for key, row in staged if row["operation"] == NOTHING])
-    _take(txn, pid, "qdb", staged)
 
 
 # The provider itself.
@@ -325,50 +230,3 @@ def _fetch_damaged(
     for machine, some in sorted(files.items()):
         fetch_again(write, rules, machine, some, delete=False)
     _take(write.txn, pid, _DAMAGED, staged)
-
-
-# One that has left.
-
-
-def leave_page(write: WriteTransaction, move: Move, page_rows: int = PAGE_ROWS) -> bool:
-    """Remove the next rows of a provider that is elsewhere; True: there are more.
-
-    There are no tombstones: its pages are not deleted.  Content files are removed after the usual grace.
-    """
-    txn, pid = write.txn, move.pid
-    note_flip(write, move, arrived=False)
-    first, last = provider_range(pid)
-    queued = [
-        key
-        for (key,) in txn.query(
-            "SELECT urlkey FROM qdb WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?",
-            [first, last, page_rows],
-        )
-    ]
-    if queued:
-        txn.execute_in("DELETE FROM qdb WHERE urlkey IN ({in})", queued)
-        forget_cancelled(txn, queued)
-        return True
-    rows = txn.query(
-        "SELECT urlkey, state, fetched_machineid, fetched_fileid FROM lccurl WHERE urlkey > ? AND urlkey <= ?"
-        " ORDER BY urlkey LIMIT ?",
-        [first, last, page_rows],
-    )
-    if rows:
-        for _, state, machine, file in rows:
-            if state == CACHED:
-                write.delete_file(machine, file)
-        keys = [key for key, *_ in rows]
-        txn.execute_in("DELETE FROM lccurl WHERE urlkey IN ({in})", keys)
-        txn.execute_in("DELETE FROM origins WHERE urlkey IN ({in})", keys)
-        return True
-    if forget_touched(txn, pid, page_rows):
-        return True
-    keep_left_roots(txn, pid)
-    for table in ("qpsdb", "urlerrs", "heldsweeps", "proots", "formerroots", "pdelays", "pidb"):
-        txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid])
-    stats = write.stats(pid)
-    kept = Stats(maxconnseq=stats.maxconnseq, fullconnseq=stats.fullconnseq, last_set_time=stats.last_set_time)
-    for field in attrs.fields(Stats):
-        setattr(stats, field.name, getattr(kept, field.name))
-    return False

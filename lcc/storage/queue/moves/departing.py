@@ -7,11 +7,12 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import CACHE, DELAYS, QUEUE
+from lcc.storage.database.rows import DELAYS
 from lcc.storage.database.table import Table
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.held_deletions import HeldSweep
 from lcc.storage.queue.moves.following import Position, position_now
+from lcc.storage.queue.moves.paged import PAGED, count_rows
 
 ERRORS = Table(
     "urlerrs",
@@ -21,13 +22,8 @@ ERRORS = Table(
         "source",
     ),
 )
-QUEUED = Table("qdb", ("urlkey",), (*QUEUE.columns, "bad_code", "bad_text", "bad_time"))
-"""Rows of the queue, with why they failed last."""
 _NUMBER_SHIFT = 1 << 62
 """Errors that are not for the provider have numbers below 0: keys are in their order all the same."""
-PAGED = ("lccurl", "qdb")
-"""Tables whose rows are compared page by page, in this order, then followed
-(:mod:`lcc.storage.queue.moves.following`)."""
 WHOLE: dict[str, tuple[tuple[str, ...], str]] = {
     "pidb": (
         (
@@ -57,28 +53,25 @@ SAID_COLUMNS = ("notifier", "epoch", "numbers", "time")
 SAID_KIND = "notifierpos"
 TAKEN_COLUMNS = ("uns", "epoch", "last_number", "answered_number")
 TAKEN_KIND = "setspos"
-_SET_COLUMNS = ("psetid", "slot", "connseq", "fullset", "time")
 
 
 class StagedRow(NamedTuple):
-    """A row of the source.
+    """A row of one of the small tables of the source.
 
-    :ivar content: ``MACHINE/FILE`` of its content; empty: it has none.
     :ivar text: its columns, JSON.
     """
 
     key: bytes
-    content: str
     text: str
 
 
 class Page(NamedTuple):
-    """Rows of one table in the order of their keys.
+    """Rows of one table in the order of their keys (:attr:`lcc.storage.queue.moves.paged.PagedTable.columns`).
 
     :ivar upto: it has all rows up to this key; None: to the end.
     """
 
-    rows: list[StagedRow]
+    rows: list[tuple[Any, ...]]
     upto: bytes | None
 
 
@@ -104,63 +97,14 @@ def departing_page(txn: Txn, pid: int, kind: str, after: bytes, limit: int) -> P
     """
     first, last = provider_range(pid)
     # The first key of the range is no row's.
-    sql = f"{_table(kind).select} WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
-    rows = _staged(txn, kind, txn.query(sql, [after or first, last, limit]))
-    return Page(rows, rows[-1].key if len(rows) == limit else None)
+    sql = f"{PAGED[kind].select} WHERE r.urlkey > ? AND r.urlkey <= ? ORDER BY r.urlkey LIMIT ?"
+    rows = txn.query(sql, [after or first, last, limit])
+    return Page(rows, bytes(rows[-1][0]) if len(rows) == limit else None)
 
 
-def departing_rows(txn: Txn, keys: Sequence[bytes]) -> dict[str, list[StagedRow]]:
+def departing_rows(txn: Txn, keys: Sequence[bytes]) -> dict[str, list[tuple[Any, ...]]]:
     """The rows of these keys, by table."""
-    return {
-        kind: _staged(txn, kind, txn.query_in(f"{_table(kind).select} WHERE urlkey IN ({{in}})", keys))
-        for kind in PAGED
-    }
-
-
-def _table(kind: str) -> Table:
-    return CACHE if kind == "lccurl" else QUEUED
-
-
-_MACHINE, _FILE = CACHE.columns.index("fetched_machineid"), CACHE.columns.index("fetched_fileid")
-
-
-def _staged(txn: Txn, kind: str, found: list[tuple[Any, ...]]) -> list[StagedRow]:
-    table = _table(kind)
-    rows = [StagedRow(bytes(row[0]), _content(table, row), as_text(table.columns, row)) for row in found]
-    return _with_origins(txn, rows) if kind == "lccurl" else _with_sets(txn, rows, found)
-
-
-def _content(table: Table, row: Sequence[Any]) -> str:
-    if table is not CACHE or row[_FILE] is None:
-        return ""
-    return f"{row[_MACHINE]}/{row[_FILE]}"
-
-
-def _with(row: StagedRow, name: str, values: Sequence[Any]) -> StagedRow:
-    return row._replace(text=f'{row.text[:-1]},"{name}":{json.dumps(list(values))}}}')
-
-
-def _with_origins(txn: Txn, rows: list[StagedRow]) -> list[StagedRow]:
-    """Those that were imported and have not changed since say from where."""
-    sql = (
-        "SELECT o.urlkey, o.subid, o.number FROM origins o JOIN lccurl c"
-        " ON c.urlkey = o.urlkey AND c.change_number = o.change_number WHERE o.urlkey IN ({in})"
-    )
-    origins = {bytes(key): (subid, number) for key, subid, number in txn.query_in(sql, [row.key for row in rows])}
-    return (
-        [_with(row, "origin", origins[row.key]) if row.key in origins else row for row in rows] if origins else rows
-    )
-
-
-_PSETID, _SLOT = QUEUED.columns.index("psetid"), QUEUED.columns.index("slot")
-
-
-def _with_sets(txn: Txn, rows: list[StagedRow], found: list[tuple[Any, ...]]) -> list[StagedRow]:
-    """Queue rows say what is known of their sets besides its number."""
-    sql = f"SELECT {', '.join(_SET_COLUMNS)} FROM qpsdb WHERE psetid IN ({{in}})"
-    sets = {row[:2]: row[2:] for row in txn.query_in(sql, sorted({row[_PSETID] for row in found}))}
-    places = [(row[_PSETID], row[_SLOT]) for row in found]
-    return [_with(row, "set", sets[place]) if place in sets else row for row, place in zip(rows, places, strict=True)]
+    return {kind: txn.query_in(f"{table.select} WHERE r.urlkey IN ({{in}})", keys) for kind, table in PAGED.items()}
 
 
 def error_key(number: int) -> bytes:
@@ -179,7 +123,7 @@ def departing_errors(txn: Txn, pid: int, staged: Collection[bytes]) -> tuple[lis
     new = sorted(number for key, number in numbers.items() if key not in staged)
     rows = txn.query_in(f"{ERRORS.select} WHERE pid = ? AND number IN ({{in}})", new, [pid])
     gone = [key for key in staged if key not in numbers]
-    return [StagedRow(error_key(row[1]), "", as_text(ERRORS.columns, row)) for row in rows], gone
+    return [StagedRow(error_key(row[1]), as_text(ERRORS.columns, row)) for row in rows], gone
 
 
 def departing_whole(txn: Txn, pid: int, epoch: int = 0) -> dict[str, list[StagedRow]]:
@@ -190,37 +134,29 @@ def departing_whole(txn: Txn, pid: int, epoch: int = 0) -> dict[str, list[Staged
     found: dict[str, list[StagedRow]] = {}
     for kind, (columns, order) in WHOLE.items():
         rows = txn.query(f"SELECT {', '.join(columns)} FROM {kind} WHERE pid = ? ORDER BY {order}", [pid])
-        found[kind] = [
-            StagedRow(number.to_bytes(8, "big"), "", as_text(columns, row)) for number, row in enumerate(rows)
-        ]
+        found[kind] = _numbered(columns, rows)
     values = dict(txn.query("SELECT name, value FROM counters"))
     text = as_text((*_COUNTERS, "epoch"), [*[values[name] for name in _COUNTERS], epoch])
-    found[COUNTERS_KIND] = [StagedRow(b"\0", "", text)]
+    found[COUNTERS_KIND] = [StagedRow(b"\0", text)]
     # Of all notifiers, whatever provider their sets are about: none of these comes again for another one.
     rows = txn.query(f"SELECT {', '.join(SAID_COLUMNS)} FROM notifierpos ORDER BY notifier, epoch")
-    found[SAID_KIND] = [
-        StagedRow(number.to_bytes(8, "big"), "", as_text(SAID_COLUMNS, row)) for number, row in enumerate(rows)
-    ]
+    found[SAID_KIND] = _numbered(SAID_COLUMNS, rows)
     # Sets that were held of it elsewhere, and applied here: whoever has it next applies them no second time.
     taken = txn.query(
         f"SELECT {', '.join(TAKEN_COLUMNS)} FROM setspos WHERE uns >= ? AND uns < ? ORDER BY uns, epoch",
         [b"held/", b"held0"],
     )
-    found[TAKEN_KIND] = [
-        StagedRow(number.to_bytes(8, "big"), "", as_text(TAKEN_COLUMNS, row))
-        for number, row in enumerate(row for row in taken if bytes(row[0]).endswith(b"/%d" % pid))
-    ]
+    found[TAKEN_KIND] = _numbered(TAKEN_COLUMNS, [row for row in taken if bytes(row[0]).endswith(b"/%d" % pid)])
     return found
+
+
+def _numbered(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[StagedRow]:
+    return [StagedRow(number.to_bytes(8, "big"), as_text(columns, row)) for number, row in enumerate(rows)]
 
 
 def departing_counts(txn: Txn, pid: int) -> tuple[Position, dict[str, int]]:
     """How many rows of the paged tables there are, and the position that they are of."""
-    first, last = provider_range(pid)
-    counts = {
-        table: int(txn.value(f"SELECT COUNT(*) FROM {table} WHERE urlkey > ? AND urlkey <= ?", [first, last], 0))
-        for table in PAGED
-    }
-    return position_now(txn), counts
+    return position_now(txn), {kind: count_rows(txn, kind, pid) for kind in PAGED}
 
 
 def why_not(txn: Txn, pid: int) -> str:

@@ -1,4 +1,7 @@
-"""What is staged of a provider that comes from another sub-LCC (``staged``), and its content's carrier; doc/moves.md.
+"""What is staged of a provider that comes from another sub-LCC, and its content's carrier; doc/moves.md.
+
+Rows of the cache and the queue are staged in tables of their own (:mod:`lcc.storage.queue.moves.paged`), everything
+else in ``staged``.
 
 Content is fetched from the source's content port as pages of a *carrier*, a provider of this LCC: by the queue, the
 robots and the fsck that there are.  It is polled, so nobody sees it; when the provider is here, its rows take the
@@ -8,21 +11,20 @@ files over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 
 from lcc.interfaces import IQueueRules
 from lcc.model import ANY_TYPE, KeyedNotice, Provider, SetHeader, SetPiece, Source, UrlNotice
 from lcc.model.moves import Move
+from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.order_rows import REMOVED, add_order
-from lcc.storage.database.rows import CACHED
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.queue.moves.departing import (
     COUNTERS_KIND,
     ERRORS,
-    PAGED,
     SAID_KIND,
     TAKEN_KIND,
     WHOLE,
@@ -32,16 +34,16 @@ from lcc.storage.queue.moves.departing import (
     from_text,
 )
 from lcc.storage.queue.moves.following import Position
+from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGED, PagedTable, count_rows, last_key_of_page
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 CURSOR = "cursor"
 TASK_IDS_KIND = "taskids"
 _ONLY = b"\0"
 """Key where a kind has one row."""
-_COLUMNS = ("pid", "kind", "rowkey", "content", "rowtext")
+_COLUMNS = ("pid", "kind", "rowkey", "rowtext")
 _GONE = (404, 410)
 """Answers of a content port that has lost a file."""
-_LAST_KEY = b"\xff" * 20
 
 
 class Staged(NamedTuple):
@@ -105,7 +107,7 @@ class Cursor:
 
     move: int
     position: Position
-    base: tuple[str, bytes] | None = (PAGED[0], b"")
+    base: tuple[str, bytes] | None = (CACHE_ROWS.name, b"")
 
 
 def read_cursor(txn: Txn, pid: int) -> Cursor | None:
@@ -122,7 +124,7 @@ def save_cursor(write: WriteTransaction, pid: int, cursor: Cursor) -> None:
     """Note how far it is."""
     base = None if cursor.base is None else (cursor.base[0], cursor.base[1].hex())
     text = as_text(("move", "position", "base"), (cursor.move, cursor.position, base))
-    _put(write.txn, pid, CURSOR, [StagedRow(_ONLY, "", text)])
+    _put(write.txn, pid, CURSOR, [StagedRow(_ONLY, text)])
 
 
 def stage_page(
@@ -141,16 +143,13 @@ def stage_page(
     :param cursor: how far it is with this page.
     """
     kind, key = after
-    upto = _LAST_KEY if page.upto is None else page.upto
-    staged = {
-        bytes(key): text
-        for key, text in write.txn.query(
-            "SELECT rowkey, rowtext FROM staged WHERE pid = ? AND kind = ? AND rowkey > ? AND rowkey <= ?",
-            [pid, kind, key, upto],
-        )
-    }
-    changed = _stage(write.txn, pid, kind, staged, page.rows)
-    wanted = unasked(write.txn, rules, carrier, content, [row.content for row in page.rows])
+    table = PAGED[kind]
+    first, last = provider_range(pid)
+    between = [key or first, last if page.upto is None else page.upto]
+    staged = write.txn.query(f"{table.staged.select} WHERE urlkey > ? AND urlkey <= ?", between)
+    rows, names = _as_staged(table, page.rows, rules, carrier, content)
+    changed = _stage(write.txn, table, staged, rows)
+    wanted = unasked(write.txn, names)
     if not wanted:
         save_cursor(write, pid, cursor)
     return Staged(changed, wanted)
@@ -161,7 +160,7 @@ def stage_touched(
     rules: IQueueRules,
     pid: int,
     keys: Sequence[bytes],
-    found: Mapping[str, Sequence[StagedRow]],
+    found: Mapping[str, Sequence[tuple[Any, ...]]],
     carrier: int,
     content: str,
     cursor: Cursor,
@@ -171,23 +170,46 @@ def stage_touched(
     :param found: the rows that it has, by table.
     """
     txn = write.txn
-    sql = "SELECT rowkey, rowtext FROM staged WHERE pid = ? AND kind = ? AND rowkey IN ({in})"
-    changed = 0
-    for kind, rows in found.items():
-        staged = {bytes(key): text for key, text in txn.query_in(sql, keys, [pid, kind])}
-        changed += _stage(txn, pid, kind, staged, rows)
-    wanted = unasked(txn, rules, carrier, content, [row.content for row in found["lccurl"]])
-    if not wanted:
+    changed, wanted = 0, dict[bytes, str]()
+    for kind, source in found.items():
+        table = PAGED[kind]
+        rows, names = _as_staged(table, source, rules, carrier, content)
+        changed += _stage(txn, table, txn.query_in(f"{table.staged.select} WHERE urlkey IN ({{in}})", keys), rows)
+        wanted |= names
+    asked = unasked(txn, wanted)
+    if not asked:
         save_cursor(write, pid, cursor)
-    return Staged(changed, wanted)
+    return Staged(changed, asked)
 
 
-def _stage(txn: Txn, pid: int, kind: str, staged: dict[bytes, str], rows: Sequence[StagedRow]) -> int:
+_MACHINE, _FILE = (CACHE_ROWS.columns.index(f"fetched_{name}") for name in ("machineid", "fileid"))
+
+
+def _as_staged(
+    table: PagedTable, rows: Sequence[tuple[Any, ...]], rules: IQueueRules, carrier: int, content: str
+) -> tuple[list[tuple[Any, ...]], dict[bytes, str]]:
+    """Rows of the source, as they are staged; and their content: key of its row here -> name."""
+    if table is not CACHE_ROWS:
+        return list(rows), {}
+    staged: list[tuple[Any, ...]] = []
+    names: dict[bytes, str] = {}
+    for row in rows:
+        key = None
+        if row[_FILE] is not None:
+            name = f"{row[_MACHINE]}/{row[_FILE]}"
+            key = carried_key(rules, carrier, content, name)
+            names[key] = name
+        staged.append((*row, key))
+    return staged, names
+
+
+def _stage(txn: Txn, table: PagedTable, staged: Sequence[tuple[Any, ...]], rows: Sequence[tuple[Any, ...]]) -> int:
     """Replace what is staged by these rows; gives how many of them differ."""
-    new = [row for row in rows if staged.pop(row.key, None) != row.text]
-    _put(txn, pid, kind, new)
-    _remove(txn, pid, kind, sorted(staged))
-    return len(new) + len(staged)
+    before = {row[0]: row for row in staged}
+    new = [row for row in rows if before.pop(row[0], None) != row]
+    table.staged.upsert(txn, new)
+    txn.execute_in(f"DELETE FROM {table.staged.name} WHERE urlkey IN ({{in}})", sorted(before))
+    return len(new) + len(before)
 
 
 def _put(txn: Txn, pid: int, kind: str, rows: Iterable[StagedRow]) -> None:
@@ -228,15 +250,18 @@ def is_whole(txn: Txn, move: Move) -> bool:
 
 def staged_counts(txn: Txn, pid: int) -> dict[str, int]:
     """How many rows of the paged tables are staged."""
-    counts = dict(txn.query("SELECT kind, COUNT(*) FROM staged WHERE pid = ? GROUP BY kind", [pid]))
-    return {kind: int(counts.get(kind, 0)) for kind in PAGED}
+    return {kind: count_rows(txn, table.staged.name, pid) for kind, table in PAGED.items()}
 
 
 def forget_staged(write: WriteTransaction, pid: int, limit: int) -> bool:
     """Forget the next rows of what is staged; True: there are more."""
     txn = write.txn
     # The cursor first: what is left would be taken for whole.
-    for kind in (CURSOR, *PAGED, ERRORS.name, *WHOLE, COUNTERS_KIND, SAID_KIND, TAKEN_KIND, TASK_IDS_KIND):
+    _remove(txn, pid, CURSOR, [_ONLY])
+    for table in PAGED.values():
+        if take_page(txn, table, pid, limit):
+            return True
+    for kind in (ERRORS.name, *WHOLE, COUNTERS_KIND, SAID_KIND, TAKEN_KIND, TASK_IDS_KIND):
         keys = [
             key
             for (key,) in txn.query(
@@ -249,6 +274,15 @@ def forget_staged(write: WriteTransaction, pid: int, limit: int) -> bool:
     return False
 
 
+def take_page(txn: Txn, table: PagedTable, pid: int, rows: int) -> bool:
+    """Forget the next rows that are staged of a table; True: there may be more."""
+    first, last = provider_range(pid)
+    upto = last_key_of_page(txn, table.staged.name, pid, rows)
+    sql = f"DELETE FROM {table.staged.name} WHERE urlkey > ? AND urlkey <= ?"
+    txn.execute(sql, [first, last if upto is None else upto])
+    return upto is not None
+
+
 # Tasks.
 
 
@@ -257,7 +291,7 @@ def stage_task_ids(txn: Txn, pid: int, ids: Mapping[int, int]) -> None:
 
     :param ids: id at the source -> here.
     """
-    rows = [StagedRow(there.to_bytes(8, "big"), "", as_text(("id",), (here,))) for there, here in ids.items()]
+    rows = [StagedRow(there.to_bytes(8, "big"), as_text(("id",), (here,))) for there, here in ids.items()]
     _put(txn, pid, TASK_IDS_KIND, rows)
 
 
@@ -280,14 +314,16 @@ def carried_key(rules: IQueueRules, carrier: int, content: str, name: str) -> by
     return rules.key(carrier, carried_url(content, name), ANY_TYPE)
 
 
-def unasked(txn: Txn, rules: IQueueRules, carrier: int, content: str, names: Iterable[str]) -> list[str]:
-    """Content that is neither here nor queued, nor has failed."""
-    keys = {carried_key(rules, carrier, content, name): name for name in names if name}
+def unasked(txn: Txn, names: Mapping[bytes, str]) -> list[str]:
+    """Content that is neither here nor queued, nor has failed.
+
+    :param names: key of its row here -> name.
+    """
     known: set[bytes] = set()
     for table in ("lccurl", "qdb", "urlerrs"):
-        found = txn.query_in(f"SELECT urlkey FROM {table} WHERE urlkey IN ({{in}})", sorted(keys.keys() - known))
+        found = txn.query_in(f"SELECT urlkey FROM {table} WHERE urlkey IN ({{in}})", sorted(names.keys() - known))
         known.update([bytes(key) for (key,) in found])
-    return [name for key, name in keys.items() if key not in known]
+    return [name for key, name in names.items() if key not in known]
 
 
 def carried_set(
@@ -352,22 +388,3 @@ def uncopied(txn: Txn, carrier: int) -> Uncopied:
     gone = sum(count for code, count, _ in rows if code in _GONE)
     failed = [(count, message) for code, count, message in rows if code not in _GONE]
     return Uncopied(int(gone), int(sum(count for count, _ in failed)), failed[0][1] if failed else "")
-
-
-class Carried(NamedTuple):
-    """A content file that is here."""
-
-    key: bytes
-    md5: str
-    size_bytes: int
-    machine: int
-    file: int
-
-
-def carried(txn: Txn, keys: Iterable[bytes]) -> dict[bytes, Carried]:
-    """Those of these content files that are here."""
-    sql = (
-        "SELECT urlkey, md5, len, fetched_machineid, fetched_fileid FROM lccurl"
-        f" WHERE state = {CACHED} AND fetched_fileid IS NOT NULL AND urlkey IN ({{in}})"
-    )
-    return {bytes(row[0]): Carried(bytes(row[0]), *row[1:]) for row in txn.query_in(sql, keys)}

@@ -1,0 +1,82 @@
+"""Tables whose rows move page by page: how they are read at the source, and where they are staged (doc/moves.md).
+
+A staged row has the columns of the table, so that the database itself can make it a row of the destination: no row is
+taken apart here.  Rows are tuples; the first value is the key, whose first bytes are the provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lcc.storage.database.key_ranges import provider_range
+from lcc.storage.database.rows import CACHE, QUEUE
+from lcc.storage.database.table import Table
+from lcc.storage.database.transactions import Txn
+
+QUEUED = Table("qdb", ("urlkey",), (*QUEUE.columns, "bad_code", "bad_text", "bad_time"))
+"""Rows of the queue, with why they failed last."""
+
+
+class PagedTable:
+    """
+    :param table: at the source, and where the provider arrives.
+    :param more: what is read of each row besides its columns, name -> expression; ``r`` is the row.
+    :param join: the table that it is in.
+    :param added: columns of a staged row that the destination fills in.
+    :ivar name: of the table.
+    :ivar columns: of the rows of the source, as they are read.
+    :ivar select: reads them.
+    :ivar staged: the table in which they are staged.
+    """
+
+    def __init__(self, table: Table, staged: str, more: dict[str, str], join: str, added: Sequence[str] = ()) -> None:
+        self.table = table
+        self.name = table.name
+        self.columns = (*table.columns, *more)
+        values = [*[f"r.{column}" for column in table.columns], *more.values()]
+        self.select = f"SELECT {', '.join(values)} FROM {table.name} r LEFT JOIN {join}"
+        self.staged = Table(staged, ("urlkey",), (*self.columns, *added))
+
+
+CACHE_ROWS = PagedTable(
+    CACHE,
+    "stagedcache",
+    {
+        "origin_subid": "CASE WHEN o.change_number = r.change_number THEN o.subid END",
+        "origin_number": "CASE WHEN o.change_number = r.change_number THEN o.number END",
+    },
+    "origins o ON o.urlkey = r.urlkey",
+    ("carried",),
+)
+"""Rows that were imported and have not changed since say from where.  ``carried`` is the key of the row that has the
+content here."""
+QUEUE_ROWS = PagedTable(
+    QUEUED,
+    "stagedqueue",
+    {"set_connseq": "s.connseq", "set_fullset": "s.fullset", "set_time": "s.time"},
+    "qpsdb s ON s.psetid = r.psetid AND s.slot = r.slot",
+)
+"""Rows say what is known of their sets besides its number."""
+
+PAGED = {CACHE_ROWS.name: CACHE_ROWS, QUEUE_ROWS.name: QUEUE_ROWS}
+"""In this order they are compared, then followed (:mod:`lcc.storage.queue.moves.following`)."""
+
+
+def last_key_of_page(txn: Txn, table: str, pid: int, rows: int) -> bytes | None:
+    """The key up to which there are so many rows of a provider; None: there are fewer."""
+    sql = f"SELECT urlkey FROM {table} WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT 1 OFFSET ?"
+    key: Any = txn.value(sql, [*provider_range(pid), rows - 1])
+    return None if key is None else bytes(key)
+
+
+def has_rows(txn: Txn, table: str, pid: int) -> bool:
+    """Whether there are rows of a provider."""
+    sql = f"SELECT 1 FROM {table} WHERE urlkey > ? AND urlkey <= ? LIMIT 1"
+    return txn.one(sql, provider_range(pid)) is not None
+
+
+def count_rows(txn: Txn, table: str, pid: int) -> int:
+    """How many rows of a provider there are."""
+    sql = f"SELECT COUNT(*) FROM {table} WHERE urlkey > ? AND urlkey <= ?"
+    return int(txn.value(sql, provider_range(pid), 0))
