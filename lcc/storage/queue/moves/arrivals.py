@@ -149,8 +149,8 @@ def _take(txn: Txn, pid: int, kind: str, staged: list[tuple[bytes, dict[str, Any
 
 
 def _stage(txn: Txn, pid: int, kind: str, rows: list[tuple[bytes, str]]) -> None:
-    values = [(pid, kind, key, text) for key, text in rows]
-    txn.upsert("staged", ("pid", "kind", "rowkey", "rowtext"), values, ("pid", "kind", "rowkey"))
+    values = [(pid, kind, key, "", text) for key, text in rows]
+    txn.upsert("staged", ("pid", "kind", "rowkey", "content", "rowtext"), values, ("pid", "kind", "rowkey"))
 
 
 def note_flip(write: WriteTransaction, move: Move, *, arrived: bool) -> None:

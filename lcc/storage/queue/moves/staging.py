@@ -41,7 +41,7 @@ CURSOR = "cursor"
 TASK_IDS_KIND = "taskids"
 _ONLY = b"\0"
 """Key where a kind has one row."""
-_COLUMNS = ("pid", "kind", "rowkey", "rowtext")
+_COLUMNS = ("pid", "kind", "rowkey", "content", "rowtext")
 _GONE = (404, 410)
 """Answers of a content port that has lost a file."""
 
@@ -149,7 +149,7 @@ def stage_page(
     staged = write.txn.query(f"{table.staged.select} WHERE urlkey > ? AND urlkey <= ?", between)
     rows, names = _as_staged(table, page.rows, rules, carrier, content)
     changed = _stage(write.txn, table, staged, rows)
-    wanted = unasked(write.txn, names)
+    wanted = unasked(write.txn, rules, carrier, content, names)
     if not wanted:
         save_cursor(write, pid, cursor)
     return Staged(changed, wanted)
@@ -170,16 +170,16 @@ def stage_touched(
     :param found: the rows that it has, by table.
     """
     txn = write.txn
-    changed, wanted = 0, dict[bytes, str]()
+    changed, names = 0, list[str]()
     for kind, source in found.items():
         table = PAGED[kind]
-        rows, names = _as_staged(table, source, rules, carrier, content)
+        rows, some = _as_staged(table, source, rules, carrier, content)
         changed += _stage(txn, table, txn.query_in(f"{table.staged.select} WHERE urlkey IN ({{in}})", keys), rows)
-        wanted |= names
-    asked = unasked(txn, wanted)
-    if not asked:
+        names += some
+    wanted = unasked(txn, rules, carrier, content, names)
+    if not wanted:
         save_cursor(write, pid, cursor)
-    return Staged(changed, asked)
+    return Staged(changed, wanted)
 
 
 _MACHINE, _FILE = (CACHE_ROWS.columns.index(f"fetched_{name}") for name in ("machineid", "fileid"))
@@ -187,18 +187,18 @@ _MACHINE, _FILE = (CACHE_ROWS.columns.index(f"fetched_{name}") for name in ("mac
 
 def _as_staged(
     table: PagedTable, rows: Sequence[tuple[Any, ...]], rules: IQueueRules, carrier: int, content: str
-) -> tuple[list[tuple[Any, ...]], dict[bytes, str]]:
-    """Rows of the source, as they are staged; and their content: key of its row here -> name."""
+) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """Rows of the source, as they are staged; and the names of their content files."""
     if table is not CACHE_ROWS:
-        return list(rows), {}
+        return list(rows), []
     staged: list[tuple[Any, ...]] = []
-    names: dict[bytes, str] = {}
+    names: list[str] = []
     for row in rows:
         key = None
         if row[_FILE] is not None:
             name = f"{row[_MACHINE]}/{row[_FILE]}"
             key = carried_key(rules, carrier, content, name)
-            names[key] = name
+            names.append(name)
         staged.append((*row, key))
     return staged, names
 
@@ -213,7 +213,7 @@ def _stage(txn: Txn, table: PagedTable, staged: Sequence[tuple[Any, ...]], rows:
 
 
 def _put(txn: Txn, pid: int, kind: str, rows: Iterable[StagedRow]) -> None:
-    txn.upsert("staged", _COLUMNS, [(pid, kind, *row) for row in rows], ("pid", "kind", "rowkey"))
+    txn.upsert("staged", _COLUMNS, [(pid, kind, key, "", text) for key, text in rows], ("pid", "kind", "rowkey"))
 
 
 def _remove(txn: Txn, pid: int, kind: str, keys: Iterable[bytes]) -> None:
@@ -236,7 +236,7 @@ def stage_whole(write: WriteTransaction, pid: int, rows: dict[str, list[StagedRo
     txn = write.txn
     for kind, found in rows.items():
         txn.execute("DELETE FROM staged WHERE pid = ? AND kind = ?", [pid, kind])
-        txn.insert("staged", _COLUMNS, [(pid, kind, *row) for row in found])
+        txn.insert("staged", _COLUMNS, [(pid, kind, key, "", text) for key, text in found])
 
 
 def is_whole(txn: Txn, move: Move) -> bool:
@@ -259,7 +259,7 @@ def forget_staged(write: WriteTransaction, pid: int, limit: int) -> bool:
     # The cursor first: what is left would be taken for whole.
     _remove(txn, pid, CURSOR, [_ONLY])
     for table in PAGED.values():
-        if take_page(txn, table, pid, limit):
+        if _forget_page(txn, table, pid, limit):
             return True
     for kind in (ERRORS.name, *WHOLE, COUNTERS_KIND, SAID_KIND, TAKEN_KIND, TASK_IDS_KIND):
         keys = [
@@ -274,7 +274,7 @@ def forget_staged(write: WriteTransaction, pid: int, limit: int) -> bool:
     return False
 
 
-def take_page(txn: Txn, table: PagedTable, pid: int, rows: int) -> bool:
+def _forget_page(txn: Txn, table: PagedTable, pid: int, rows: int) -> bool:
     """Forget the next rows that are staged of a table; True: there may be more."""
     first, last = provider_range(pid)
     upto = last_key_of_page(txn, table.staged.name, pid, rows)
@@ -314,16 +314,14 @@ def carried_key(rules: IQueueRules, carrier: int, content: str, name: str) -> by
     return rules.key(carrier, carried_url(content, name), ANY_TYPE)
 
 
-def unasked(txn: Txn, names: Mapping[bytes, str]) -> list[str]:
-    """Content that is neither here nor queued, nor has failed.
-
-    :param names: key of its row here -> name.
-    """
+def unasked(txn: Txn, rules: IQueueRules, carrier: int, content: str, names: Iterable[str]) -> list[str]:
+    """Content that is neither here nor queued, nor has failed."""
+    keys = {carried_key(rules, carrier, content, name): name for name in names if name}
     known: set[bytes] = set()
     for table in ("lccurl", "qdb", "urlerrs"):
-        found = txn.query_in(f"SELECT urlkey FROM {table} WHERE urlkey IN ({{in}})", sorted(names.keys() - known))
+        found = txn.query_in(f"SELECT urlkey FROM {table} WHERE urlkey IN ({{in}})", sorted(keys.keys() - known))
         known.update([bytes(key) for (key,) in found])
-    return [name for key, name in names.items() if key not in known]
+    return [name for key, name in keys.items() if key not in known]
 
 
 def carried_set(
