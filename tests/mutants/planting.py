@@ -71,6 +71,56 @@ def plant_in_functions(path: str, root: Path, tree: ast.Module, function: tuple[
     return planted
 
 
+def plant_constant(path: str, tree: ast.Module, line: int) -> bool:
+    """Give a constant of a module, and what the module makes of it on import, the values of the changed file.
+
+    :param line: where the change is.
+    :returns: whether it is such a constant, which only this module knows.
+    """
+    module = sys.modules.get(module_name(path))
+    here = [number for number, each in enumerate(tree.body) if each.lineno <= line <= (each.end_lineno or 0)]
+    if module is None or len(here) != 1 or not _constants_of(tree.body[here[0]]):
+        return False
+    statements = [tree.body[here[0]]]
+    names = set(_constants_of(statements[0]))
+    for statement in tree.body[here[0] + 1 :]:
+        if names.isdisjoint(_used_on_import(statement)):
+            continue
+        if not _constants_of(statement):
+            return False
+        statements.append(statement)
+        names.update(_constants_of(statement))
+    known = vars(module)
+    others = [vars(other) for other in list(sys.modules.values()) if other is not module]
+    if not all(name in known and all(other.get(name) is not known[name] for other in others) for name in names):
+        return False
+    exec(compile(ast.Module(statements, []), path, "exec"), known)
+    return True
+
+
+def _constants_of(statement: ast.stmt) -> list[str]:
+    """The names that it gives a value, if it does nothing else."""
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        targets = [statement.target]
+    else:
+        return []
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    return names if len(names) == len(targets) else []
+
+
+def _used_on_import(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        yield node.id
+    for field, value in ast.iter_fields(node):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and field == "body":
+            continue
+        for each in value if isinstance(value, list) else (value,):
+            if isinstance(each, ast.AST):
+                yield from _used_on_import(each)
+
+
 def _codes(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -27,7 +27,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from .changes import Mutant, changed
-from .planting import plant_before_import, plant_in_functions
+from .planting import plant_before_import, plant_constant, plant_in_functions
 from .tracing import Tracer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ _IMPORTING_SECONDS = 20.0
 _BASELINE_SECONDS = 1500.0
 _EXPECTED = "ignore::pytest.PytestAssertRewriteWarning"
 _LEFT = 71
-"""Exit status: the functions could not be changed in place."""
+"""Exit status: it could not be changed in place, or that was not all."""
 
 
 class Baseline(NamedTuple):
@@ -72,9 +72,9 @@ class Baseline(NamedTuple):
         return sorted(tests, key=self.seconds.__getitem__)
 
     def can_be_changed_in_place(self, path: str, mutant: Mutant) -> bool:
-        """Whether nothing of the change is executed before the tests are."""
+        """Whether nothing of the change is executed before the tests are, or it may be a constant."""
         lines = range(mutant.line, mutant.last_line + 1)
-        return mutant.function is not None and set(lines).isdisjoint(self.importing.get(path, ()))
+        return mutant.function is None or set(lines).isdisjoint(self.importing.get(path, ()))
 
 
 def baseline(tests: Sequence[str], files: Sequence[str], folder: Path) -> Baseline:
@@ -151,7 +151,7 @@ Tell = Callable[[Trial, str, float], None]
 
 
 def try_functions(trials: Sequence[Trial], folder: Path, tell: Tell) -> None:
-    """Trials of changed functions: their tests are collected once, in a child of this process."""
+    """Trials of changed functions and constants: their tests are collected once, in a child of this process."""
     if not trials:
         return
     files = sorted(_files_of(test for trial in trials for test in trial.tests))
@@ -320,8 +320,11 @@ class _Serving:
     def _try(self, session: pytest.Session, trial: Trial) -> int:
         tree: ast.Module = changed(trial.source, trial.mutant.number)
         function = trial.mutant.function
-        assert function is not None
-        if not plant_in_functions(trial.path, ROOT, tree, function):
+        if function is None:
+            planted = plant_constant(trial.path, tree, trial.mutant.line)
+        else:
+            planted = plant_in_functions(trial.path, ROOT, tree, function)
+        if not planted:
             return _LEFT
         trial.limit()
         items = _chosen(session.items, {test: place for place, test in enumerate(trial.tests)})
@@ -329,4 +332,5 @@ class _Serving:
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.testsfailed:
                 return 1
-        return 0
+        # What a constant does to modules that import this one shows only when they are imported anew.
+        return _LEFT if function is None else 0

@@ -8,12 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from tests.mutants.__main__ import ROOT, files_of, read_file, read_map, room_of
 from tests.mutants.changes import changed, mutants
-from tests.mutants.planting import plant_before_import, plant_in_functions
+from tests.mutants.planting import plant_before_import, plant_constant, plant_in_functions
 from tests.mutants.results import Results, read_equal, tally
 from tests.mutants.server import ENDLESS, KILLED, NO_TEST, SURVIVED
 from tests.mutants.tracing import Tracer
@@ -132,6 +133,40 @@ def test_functions_are_changed_where_they_are(module: Path) -> None:
     assert plant(module, "number + 1 -> number - 1") and kept(3) == 2
     assert plant(module, "number * 2 -> number / 2") and method() == [0.5, 1.0]
     assert plant(module, "5 -> 6") and made() == 6
+
+
+CONSTANTS = """
+FIRST = 3
+_SECOND: int = FIRST + 1
+_THIRD = 5
+_FOURTH = 6
+
+def default(number=_THIRD):
+    return number
+
+def values():
+    return FIRST, _SECOND, _FOURTH
+"""
+
+
+def test_constants_are_changed_where_they_are_if_nothing_else_hangs_on_them(module: Path) -> None:
+    (module / "planted_here.py").write_text(CONSTANTS)
+    import planted_here
+
+    def plant(wanted: str) -> bool:
+        (mutant,) = (each for each in mutants("planted_here.py", CONSTANTS) if each.key.endswith(f": {wanted}"))
+        return plant_constant("planted_here.py", changed(CONSTANTS, mutant.number), mutant.line)
+
+    assert plant("6 -> 7") and planted_here.values() == (3, 4, 7)
+    assert plant("3 -> 2") and planted_here.values() == (2, 3, 7)
+    assert not plant("5 -> 6"), "a default is the function's"
+    assert not plant("return number -> return None"), "no constant"
+    sys.modules["planted_there"] = planted_there = ModuleType("planted_there")
+    planted_there.FIRST = planted_here.FIRST  # type: ignore[attr-defined]
+    try:
+        assert not plant("3 -> 4"), "another module may have made something of it"
+    finally:
+        del sys.modules["planted_there"]
 
 
 def test_a_module_is_changed_before_it_is_imported(module: Path) -> None:

@@ -6,10 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lcc.config import QmConfig
 from lcc.domain.absorb import decide, is_unchanged
 from lcc.domain.keys import pid_of, url_key
+from lcc.domain.mimetypes import MimePatterns
+from lcc.domain.retries import delay_seconds
 from lcc.domain.rules import QueueRules
-from lcc.model import Action, CachedState, Outcome, QueuedState, UrlNotice, description_of
+from lcc.domain.timeslots import TimeSlots
+from lcc.domain.urls import Roots
+from lcc.model import (
+    FETCH_NOW,
+    Action,
+    CachedState,
+    Outcome,
+    QueuedState,
+    Quota,
+    Source,
+    Standing,
+    UrlNotice,
+    description_of,
+)
 from lcc.storage.database.key_ranges import all_views_key, is_all_views, provider_range, views_range
 
 RULES = QueueRules(attempts_max=3)
@@ -135,3 +151,69 @@ def test_the_same_content() -> None:
     assert RULES.same_content(MD5, 5, MD5, 5)
     assert not RULES.same_content(MD5, 5, MD5, 6)
     assert not RULES.same_content("", 0, "", 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "moved", "unreached", "outcome"),
+    [
+        (1301, False, 18, Outcome.HOLD),
+        (1301, False, 19, Outcome.KEEP),
+        (1301, True, 19, Outcome.HOLD),
+        (1302, False, 99, Outcome.KEEP),
+        (1415, False, 0, Outcome.AGAIN),  # its hours were over: nothing was found out
+        (1415, True, 0, Outcome.AGAIN),
+    ],
+)
+def test_an_error_of_the_site_is_final_after_twenty_attempts(
+    code: int, moved: bool, unreached: int, outcome: Outcome
+) -> None:
+    assert RULES.outcome(code, 1, True, 2 if moved else 1, 0, unreached) is outcome
+
+
+def test_the_rules_are_those_of_the_configuration() -> None:
+    settings = QmConfig(
+        attempts_max=2,
+        hold_attempts_max=3,
+        retry_initial=10.0,
+        retry_maximum=20.0,
+        mass_deletion_share=0.1,
+        mass_deletion_floor=5,
+    )
+    slots = TimeSlots(slots=168)
+    rules = QueueRules.configured(settings, slots, MimePatterns(["text/*"]))
+    assert rules == QueueRules(2, 3, slots, 10.0, 20.0, 0.1, 5, rules.mimetypes)
+    assert rules.takes_type("text/html") and not rules.takes_type("image/png")
+    assert QueueRules.configured(settings, slots).takes_type("image/png")
+    assert [rules.outcome(503, 1, True, 1, attempts) for attempts in (0, 1)] == [Outcome.RETRY, Outcome.KEEP]
+    assert [rules.outcome(1301, 1, True, 1, 0, before) for before in (1, 2)] == [Outcome.HOLD, Outcome.KEEP]
+    key = url_key(1, "http://site/", "text/html")
+    assert rules.retry_time(9, key, 1000) == 1000 + delay_seconds(9, key, 10.0, 20.0) <= 1020
+    assert rules.is_mass_deletion(6, 59) and not rules.is_mass_deletion(6, 60) and not rules.is_mass_deletion(5, 5)
+
+
+def test_the_rules_without_a_configuration() -> None:
+    key = url_key(1, "http://site/", "text/html")
+    assert RULES.key(1, "http://site/", "text/html") == key
+    assert RULES.retry_time(1, key, 1000) == 1000 + delay_seconds(1, key, 60.0, 3600.0)
+    assert RULES.retry_time(99, key, 1000) == 1000 + delay_seconds(99, key, 60.0, 3600.0)
+    assert RULES.is_mass_deletion(101, 201) and not RULES.is_mass_deletion(101, 202)
+    assert not RULES.is_mass_deletion(100, 100)
+    assert RULES.takes_type("x/y")
+    noon = 1_780_000_000 // 86400 * 86400 + 12 * 3600
+    assert RULES.slot("", "0-8", "", noon) == RULES.slot("12-13", "", "", noon) == FETCH_NOW
+    assert RULES.slot("3-4", "0-8", "", noon) == RULES.timeslots.slot("3-4", "0-8", "", noon) == 3
+    assert RULES.over_quota(Quota(1, None), True, 1, 0, 1) == 1501
+    assert RULES.over_quota(Quota(None, 9), False, 1, 9, 1) == 1502
+    assert RULES.over_quota(Quota(None, None), True, 1, 9, 1) == 0
+    assert RULES.prefixes(["http://site/a"]) == Roots(["http://site/a"]).prefixes
+    assert RULES.may_be_unchanged(TOLD, FETCHED) and not RULES.may_be_unchanged(TOLD._replace(length=3), FETCHED)
+
+
+def test_the_rules_among_several_words() -> None:
+    said = RULES.decision(TOLD, Source.TOLD, 6, 0, (), None, FETCHED)
+    assert (said.action, said.standing.connseq) == (Action.CONFIRM, 6)
+    assert RULES.decision(TOLD, Source.TOLD, 6, 7, (), None, FETCHED).action is Action.OLDER
+    assert RULES.without_told(Standing(5, Source.TOLD | Source.FEED), 6) == (
+        Source.FEED,
+        Standing(5, Source.FEED, "1:6"),
+    )
