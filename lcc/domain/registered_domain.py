@@ -10,7 +10,8 @@ from functools import lru_cache
 
 from publicsuffixlist import PublicSuffixList
 
-_NAME = re.compile(r"(?P<name>\[[^]]*\]|[^:]*)(?::\d+)?").fullmatch
+from lcc.domain.sites import without_port
+
 _ADDRESS = re.compile(r"\[.*|.*\.\d+|\d+").fullmatch
 
 
@@ -26,8 +27,7 @@ def registered_domain(host: str) -> str:
 
     :param host: of a normal URL; its port does not count.
     """
-    match = _NAME(host)
-    name = match["name"] if match else host
+    name = without_port(host)
     if _ADDRESS(name):
         return name
     return _suffixes().privatesuffix(name) or name

@@ -59,7 +59,11 @@ def host_of(normalised_url: str) -> str:
 
 def name_of(normalised_url: str) -> str:
     """The host without its port."""
-    host = host_of(normalised_url)
+    return without_port(host_of(normalised_url))
+
+
+def without_port(host: str) -> str:
+    """The host of a normal URL without its port."""
     return host[: host.rindex("]") + 1] if host.startswith("[") else host.partition(":")[0]
 
 

@@ -34,11 +34,11 @@ def test_others_than_those_that_are_named() -> None:
     ("lines", "faults"),
     [
         (["", "feed"], ["'': must begin with the name of a kind"]),
-        (["jobs=3"], ["'jobs=3': must begin with the name of a kind"]),
+        (["jobs=3", "x y"], ["'jobs=3': must begin with the name of a kind", "'x y': 'y' is no limit"]),
         ([f"{LONGEST}k"], [f"'{LONGEST}k': must begin with the name of a kind"]),
         (["feed", "feed jobs=1"], ["'feed jobs=1': feed is named twice"]),
         (["*", "* jobs=1"], ["'* jobs=1': * is named twice"]),
-        (["x y", "z"], ["'x y': 'y' is no limit; there are "]),
+        (["x y=1", "z"], ["'x y=1': 'y=1' is no limit; there are jobs, seconds, grace_seconds, memory_bytes, "]),
         (["x jobs=-1 nice"], ["'x jobs=-1 nice': 'jobs=-1' is no", "'x jobs=-1 nice': 'nice' is no"]),
         ([f"x jobs={2**62 + 1}"], [f"'x jobs={2**62 + 1}': 'jobs={2**62 + 1}' is no"]),
         (["x jobs=1_0"], ["'x jobs=1_0': 'jobs=1_0' is no"]),

@@ -21,6 +21,9 @@ from lcc.domain.registered_domain import registered_domain
         ("192.0.2.1:80", "192.0.2.1"),
         ("[2001:db8::1]:8080", "[2001:db8::1]"),
         ("", ""),
+        ("2130706433", "2130706433"),
+        ("host7.example.org", "example.org"),
+        ("7.example.org:80", "example.org"),
         ("_dmarc.example.com", "example.com"),
     ],
 )

@@ -150,6 +150,7 @@ def test_what_a_result_does(code: int, moved: bool, fetch: bool | None, attempts
 def test_the_same_content() -> None:
     assert RULES.same_content(MD5, 5, MD5, 5)
     assert not RULES.same_content(MD5, 5, MD5, 6)
+    assert not RULES.same_content(MD5, 5, "b" * 32, 5)
     assert not RULES.same_content("", 0, "", 0)
 
 
