@@ -196,3 +196,117 @@ def test_a_hint_looks_at_all_views_of_the_page() -> None:
         assert decide_among(IFABSENT, FEED, 0, 0, (row,), None, None).action is Action.OLDER
     for row in (Standing(0, FEED), Standing(0, POLLED)):
         assert decide_among(IFABSENT, FEED, 0, 0, (row,), None, None).action is Action.FETCH
+
+
+MD5 = "a" * 32
+SAME = NOTICE._replace(md5=MD5, length=3, mtime=4)
+NAMED = NOTICE._replace(named_only=True)
+WAITS = QueuedState(True, 9, TOLD)
+
+
+def fetched(connseq: int, source: int, words: str = "", **more: object) -> CachedState:
+    """What was told of it is what SAME tells."""
+    return cached(connseq, source, words, told_md5=MD5, told_length=3, told_mtime=4, **more)
+
+
+@pytest.mark.parametrize(
+    ("notice", "source", "connseq", "floor", "queued", "stored", "action", "standing"),
+    [
+        # A name in a set counts for the provider's own sets, if no newer one has had a word.
+        (NAMED, TOLD, 9, 0, None, cached(9, TOLD), Action.NAMED, Standing(9)),
+        (NAMED, TOLD, 8, 0, None, cached(9, TOLD), Action.OLDER, Standing(9)),
+        (NAMED, TOLD, 6, 0, None, cached(5, TOLD | PUSHED, "2:9"), Action.NAMED, Standing(5, 3, "2:9")),
+        (NAMED, TOLD, 8, 8, None, cached(5, TOLD), Action.NAMED, Standing(5)),
+        (NAMED, TOLD, 8, 9, None, cached(5, TOLD), Action.OLDER, Standing(5)),
+        # What waits already is not asked for again.
+        (RECHECK, LINK, 0, 0, QueuedState(True, 0, FEED), cached(0, FEED), Action.OLDER, Standing(0, FEED)),
+        # A deletion by others is no more than that they do not name it any longer.
+        (DELETE, FEED, 0, 0, None, cached(0, FEED), Action.DELETE, Standing(0, FEED)),
+        (DELETE, FEED, 0, 0, None, cached(0, FEED | LINK), Action.KNOWN, Standing(0, LINK)),
+        # A deletion of the same set, and below and above a full set of the provider.
+        (DELETE, TOLD, 5, 0, None, cached(5, TOLD), Action.DELETE, Standing(5, 7)),
+        (DELETE, TOLD, 8, 10, None, cached(5, PUSHED), Action.OLDER, Standing(5, PUSHED)),
+        (DELETE, TOLD, 10, 10, None, cached(5, TOLD), Action.DELETE, Standing(10, 7)),
+        (DELETE, LISTED, 8, 10, None, cached(5, LISTED), Action.DELETE, Standing.of(8, 7, (0, 8, 8))),
+        (DELETE, PUSHED, 8, 10, None, cached(5, TOLD | PUSHED), Action.KNOWN, Standing.of(5, TOLD, (5, 8, 8))),
+        (DELETE, PUSHED, 10, 10, None, cached(5, TOLD), Action.DELETE, Standing(10, 7)),
+        (DELETE, LISTED, 5, 0, None, gone(7, TOLD), Action.DELETE, Standing.of(7, 7, (7, 5, 5))),
+        # What was polled only stays so.
+        (RETRACT, LISTED, 8, 0, None, cached(0, POLLED), Action.KNOWN, Standing.of(0, POLLED, (0, 0, 8))),
+        # A row that does nothing is as if it was not there, but for its numbers.
+        (IFABSENT, TOLD, 6, 0, QueuedState(False, 5, TOLD), None, Action.FETCH, Standing(6)),
+        (IFABSENT, TOLD, 5, 0, QueuedState(False, 5, TOLD), None, Action.FETCH, Standing(5)),
+        (IFABSENT, TOLD, 4, 0, QueuedState(False, 5, TOLD), None, Action.OLDER, Standing(5, 0, "1:5")),
+        # The attributes are of the newer one of two rows.
+        (NOTICE, LISTED, 7, 0, WAITS, cached(5, TOLD), Action.KNOWN, Standing(9, TOLD | LISTED, "4:7")),
+        (NOTICE, LISTED, 9, 0, WAITS, cached(5, TOLD), Action.AGAIN, Standing(9, TOLD | LISTED)),
+        # To others, what the provider tells itself is confirmed if it is as they say.
+        (SAME, PUSHED, 8, 0, None, fetched(5, TOLD), Action.CONFIRM, Standing(5, TOLD | PUSHED, "2:8")),
+        (SAME, PUSHED, 8, 0, WAITS, fetched(5, TOLD), Action.KNOWN, Standing(9, TOLD | PUSHED, "2:8")),
+        (SAME, PUSHED, 9, 0, WAITS, fetched(5, TOLD), Action.AGAIN, Standing(9, TOLD | PUSHED)),
+        (SAME._replace(md5="c" * 32), PUSHED, 8, 0, None, fetched(5, TOLD), Action.AGAIN, Standing(5, 3, "2:8")),
+        (SAME, PUSHED | TOLD, 8, 0, None, fetched(5, TOLD), Action.CONFIRM, Standing(8, TOLD | PUSHED)),
+        # To the provider itself it is what it tells.
+        (SAME, TOLD, 8, 0, None, fetched(5, TOLD), Action.CONFIRM, Standing(8)),
+        (SAME, TOLD, 9, 0, WAITS, fetched(5, TOLD), Action.FETCH, Standing(9)),
+        (SAME, LISTED, 8, 0, None, fetched(5, LISTED), Action.CONFIRM, Standing(8, LISTED)),
+        (SAME, LISTED, 8, 0, None, fetched(5, POLLED), Action.FETCH, Standing(8, LISTED | POLLED)),
+        (SAME._replace(md5=""), TOLD, 8, 0, None, fetched(5, TOLD), Action.FETCH, Standing(8)),
+        (SAME._replace(furl="http://site/b"), TOLD, 8, 0, None, fetched(5, TOLD), Action.FETCH, Standing(8)),
+        (SAME._replace(burl="http://site/b"), TOLD, 8, 0, None, fetched(5, TOLD), Action.UPDATE, Standing(8)),
+        (IFABSENT, TOLD, 8, 0, None, cached(5, TOLD), Action.KNOWN, Standing(8)),
+        (IFABSENT, TOLD, 8, 0, QueuedState(True, 5, TOLD), None, Action.KNOWN, Standing(8)),
+        (IFABSENT, TOLD, 8, 0, None, gone(5, TOLD), Action.FETCH, Standing(8)),
+        (NOTICE, TOLD, 8, 8, None, None, Action.FETCH, Standing(8)),
+        (NOTICE, TOLD, 8, 9, None, None, Action.OLDER, Standing(0, 0)),
+    ],
+)
+def test_what_a_notice_does_to_two_rows_and_what_they_remember(
+    notice: UrlNotice,
+    source: int,
+    connseq: int,
+    floor: int,
+    queued: QueuedState | None,
+    stored: CachedState | None,
+    action: Action,
+    standing: Standing,
+) -> None:
+    said = decide_among(notice, source, connseq, floor, (), queued, stored)
+    assert (said.action, said.standing) == (action, standing)
+    assert said.action is Action.AGAIN or said.notice is notice
+
+
+def test_the_site_has_had_its_word_on_all_views() -> None:
+    page = (Standing(9, TOLD),)
+    assert decide_among(NOTICE, TOLD, 8, 0, page, None, None).action is Action.OLDER
+    assert decide_among(NOTICE, TOLD, 9, 0, page, None, None).action is Action.FETCH
+    # What others said of other views is not remembered of this one.
+    assert decide_among(IFABSENT, FEED, 0, 0, page, None, None).standing == Standing(0, 0)
+
+
+def test_what_a_full_set_leaves() -> None:
+    assert without_told(Standing(5), 8) == (0, Standing(8))
+    assert without_told(Standing(5, TOLD, "2:12"), 8) == (0, Standing.of(12, TOLD, (8, 12, 0)))
+    assert without_told(Standing(5, TOLD | FEED), 8) == (FEED, Standing.of(5, FEED, (8, 0, 0)))
+    assert without_told(Standing(5, TOLD | LISTED), 8) == (LISTED, Standing.of(5, LISTED, (8, 0, 5)))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"md5": "c" * 32}, ("c" * 32, None, None)),
+        ({"length": 0}, ("", 0, None)),
+        ({"mtime": 0}, ("", None, 0)),
+        ({}, (MD5, 3, 4)),
+    ],
+)
+def test_what_is_asked_for_again_is_told_as_the_site_says_now(
+    said: dict[str, object], told: tuple[object, ...]
+) -> None:
+    notice = NOTICE._replace(**said)  # type: ignore[arg-type]
+    found = decide(notice, PUSHED, 8, fetched(5, TOLD)).notice
+    assert (found.md5, found.length, found.mtime) == told
+    assert found.sent == "[]"
+    found = decide(notice._replace(sent='["c","a"]'), POLLED, 0, fetched(5, TOLD)).notice
+    assert (found.md5, found.length, found.mtime) == (MD5, 3, 4), "who polls tells nothing"
+    assert found.sent == '["c","a"]'
