@@ -26,7 +26,7 @@ STORED, UNCHANGED, OTHER = "stored", "unchanged", "other"
 
 @cache
 def _error_name(code: int) -> str:
-    return f"http-{code // 100}xx" if 100 <= code <= 599 else ERRORS[code].name if code in ERRORS else OTHER
+    return ERRORS[code].name if code in ERRORS else f"http-{code // 100}xx"
 
 
 def result_name(code: int, unchanged: bool) -> str:

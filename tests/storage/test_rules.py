@@ -201,6 +201,7 @@ def test_the_rules_without_a_configuration() -> None:
     assert not RULES.is_mass_deletion(100, 100)
     assert RULES.takes_type("x/y")
     noon = 1_780_000_000 // 86400 * 86400 + 12 * 3600
+    assert QueueRules(1, hold_attempts_max=2).outcome(1301, 1, True, 1, 0) is Outcome.HOLD
     assert RULES.slot("", "0-8", "", noon) == RULES.slot("12-13", "", "", noon) == FETCH_NOW
     assert RULES.slot("3-4", "0-8", "", noon) == RULES.timeslots.slot("3-4", "0-8", "", noon) == 3
     assert RULES.over_quota(Quota(1, None), True, 1, 0, 1) == 1501
