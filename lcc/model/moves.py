@@ -59,7 +59,8 @@ class Move:
     :ivar epoch: of the provider, at the last step.
     :ivar progress: what its destination notes: ``carrier`` (provider id), ``content`` (URL), ``bandwidth``, ``rows``,
         ``counted`` (1: as many rows as the source has), ``passes``, ``changed`` (rows, in the last pass),
-        ``content_left``, ``freezes``, ``frozen_time``, ``cleaned``.
+        ``content_left``, ``freezes``, ``frozen_time``, ``cleaned``, ``behind`` (1: the front end's database is of
+        before a later step, and is to be repaired).
     :ivar why: it does not go on, or was cancelled.
     """
 

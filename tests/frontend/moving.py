@@ -21,6 +21,7 @@ from lcc.model.moves import Move, MoveState
 from lcc.protocols.work import Fetch
 from lcc.roles.qm.moves.moving import Moving
 from lcc.storage.database.migrations import FE, TASKS
+from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves
 from lcc.storage.fe.placements import placements
 from lcc.storage.fe.sublccs import add_sublcc, get_sublcc
@@ -33,6 +34,32 @@ from tests.frontend.kit import NOW, sublcc
 from tests.support.roles.qm import FakeBotm, FakeUns, World
 
 NOT_FOUND = 404
+Tables = dict[str, list[tuple[Any, ...]]]
+
+
+def dumped(database: InlineDatabase) -> Tables:
+    """A backup."""
+
+    def read(txn: Txn) -> Tables:
+        if database.dialect.name == "sqlite":
+            names = txn.query("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+        else:
+            names = txn.query("SHOW TABLES")
+        return {name: txn.query(f"SELECT * FROM {name}") for (name,) in names}
+
+    return database.now(read)
+
+
+def put_back(database: InlineDatabase, tables: Tables) -> None:
+    """It is as it was; who uses it notices nothing."""
+
+    def write(txn: Txn) -> None:
+        for name, rows in tables.items():
+            txn.execute(f"DELETE FROM {name}")
+            for row in rows:
+                txn.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", list(row))
+
+    database.now(write)
 
 
 class Killed:
@@ -176,6 +203,7 @@ class Front:
 
     :ivar site: what the web servers have: URL -> content; what is absent is not found.
     :ivar log: what was asked of web servers: (sub-LCC, URL).
+    :ivar urls: of the sub-LCCs' databases.
     :ivar damaged: content files that cannot be read: ``MACHINE/FILE``; ``content_code`` says why.
     :ivar altered: content files that hold something else than they should.
     """
@@ -184,7 +212,9 @@ class Front:
         self.clock = Clock()
         self.folder = folder
         (folder / "fe").mkdir()
-        self.database = InlineDatabase(folder / "fe", Random(2), new_url() if new_url else "sqlite:fe.db", FE)
+        self.database_url = new_url() if new_url else f"sqlite:{folder}/fe/fe.db"
+        self.database = InlineDatabase(folder / "fe", Random(2), self.database_url, FE)
+        self.urls: list[str] = []
         self.site: dict[str, str] = {}
         self.log: list[tuple[str, str]] = []
         self.damaged: set[str] = set()
@@ -193,9 +223,12 @@ class Front:
         self.holding: set[str] = set()
         self.subs: list[Sub] = []
         for number in range(1, subs + 1):
-            wanted = sublcc(number, subid=0, content=f"http://content-{number}.example:80/")
-            self.database.now(add_sublcc, wanted)
-            self.subs.append(Sub(self, number, folder / f"sub{number}", new_url() if new_url else "sqlite:lcc.db"))
+            home = folder / f"sub{number}"
+            url = new_url() if new_url else f"sqlite:{home}/lcc.db"
+            content = f"http://content-{number}.example:80/"
+            self.database.now(add_sublcc, sublcc(number, subid=0, content=content, database=url))
+            self.urls.append(url)
+            self.subs.append(Sub(self, number, home, url))
 
     def of(self, sub: SubLcc) -> InlineDatabase:
         """As :class:`lcc.roles.sub_databases.SubDatabases`."""

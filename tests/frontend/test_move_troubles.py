@@ -11,29 +11,15 @@ from lcc.model.moves import MoveState
 from lcc.roles.qm.moves import mover
 from lcc.storage.fe import moves
 from tests.frontend.kit import NOW
-from tests.frontend.moving import Sub
+from tests.frontend.moving import Sub, Tables, dumped, put_back
 from tests.frontend.test_moves import MakeFront, make_front, publish
 from tests.support.roles.qm import page, pages
 
 __all__ = ["make_front"]
 
 
-def dumped(sub: Sub) -> dict[str, list[tuple[Any, ...]]]:
-    if sub.database.dialect.name == "sqlite":
-        names = sub.query("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
-    else:
-        names = sub.query("SHOW TABLES")
-    return {name: sub.query(f"SELECT * FROM {name}") for (name,) in names}
-
-
-def put_back(sub: Sub, tables: dict[str, list[tuple[Any, ...]]]) -> None:
-    def write(txn: Any) -> None:
-        for name, rows in tables.items():
-            txn.execute(f"DELETE FROM {name}")
-            for row in rows:
-                txn.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", list(row))
-
-    sub.database.now(write)
+def restore(sub: Sub, tables: Tables) -> None:
+    put_back(sub.database, tables)
     sub.start()
 
 
@@ -44,11 +30,11 @@ def test_a_source_that_is_put_back_obeys_again(make_front: MakeFront, when: str)
     pid = publish(front)
     front.go(1)
     before = front.rows(1, pid)
-    backup = dumped(front.sub(1))
+    backup = dumped(front.sub(1).database)
     front.order(pid, 2)
     front.log.clear()
     front.go_until(MoveState.COPYING if when == "copied" else MoveState.DONE)
-    put_back(front.sub(1), backup)
+    restore(front.sub(1), backup)
     front.go_until(MoveState.DONE)
     front.go(5)
     assert front.rows(2, pid) == before
@@ -64,7 +50,7 @@ def test_a_destination_that_is_put_back_after_the_flip_copies_again(
     front = make_front()
     pid = publish(front)
     front.go(1)
-    backup = dumped(front.sub(2))
+    backup = dumped(front.sub(2).database)
     front.order(pid, 2)
     if when == "frozen":
         front.holding.add("b")
@@ -72,7 +58,7 @@ def test_a_destination_that_is_put_back_after_the_flip_copies_again(
         while not front.sub(2).query("SELECT 1 FROM staged WHERE kind = 'pidb'"):
             front.go(0.1)
         assert front.move().state is MoveState.FREEZING
-        backup = dumped(front.sub(2))
+        backup = dumped(front.sub(2).database)
         front.holding.clear()
         front.database.now(moves.thaw, front.move(), "", NOW)
         front.go(1)
@@ -85,7 +71,7 @@ def test_a_destination_that_is_put_back_after_the_flip_copies_again(
         patched.setattr(mover, "is_whole", lambda txn, move: False)
         patched.setattr(mover.Mover, "_copy_again", _nothing)  # it has flipped, and does not go on
         front.go_until(MoveState.FLIPPED)
-        put_back(front.sub(2), backup)
+        restore(front.sub(2), backup)
     before = front.rows(1, pid)
     front.holding.clear()
     front.go_until(MoveState.ACTIVE)

@@ -12,6 +12,7 @@ import attrs
 import click
 
 from lcc.admin.context import SEE_CHECK, Admin, pass_admin
+from lcc.admin.frontend.repair import repair_command
 from lcc.admin.output import Column, Listing, json_option, say_facts
 from lcc.admin.values import NONE, PID, number_or_none
 from lcc.commands.errors import Failed
@@ -148,6 +149,9 @@ def fe_group() -> None:
     """Manage a front end over several LCCs (doc/front-end.md)."""
 
 
+fe_group.add_command(repair_command)
+
+
 @fe_group.command("init")
 @pass_admin
 def init_command(admin: Admin) -> None:
@@ -164,10 +168,23 @@ def init_command(admin: Admin) -> None:
 @click.option(
     "--machines", callback=_range, metavar="FIRST-LAST", help="Ids of its machines; default: the next free."
 )
+@click.option(
+    "--number",
+    "subid",
+    type=click.IntRange(1, 2**31 - 1),
+    help="The number that it had in a front end's database that is lost (fe repair tells it).",
+)
 @json_option
 @pass_admin
 def add_command(
-    admin: Admin, /, name: str, pids: tuple[int, int], machines: tuple[int, int], as_json: bool, **values: Any
+    admin: Admin,
+    /,
+    name: str,
+    pids: tuple[int, int],
+    machines: tuple[int, int],
+    subid: int | None,
+    as_json: bool,
+    **values: Any,
 ) -> None:
     """Add a sub-LCC: a new LCC, or one that has run by itself until now.
 
@@ -179,7 +196,7 @@ def add_command(
             raise click.UsageError(f"{option} is missing")
     values = {"proxy_protocol": True, "notifiers": "", "content": "", **given}
     wanted = SubLcc(
-        subid=0,
+        subid=subid or 0,
         name=name,
         state=SubState.OPEN,
         first_pid=pids[0],
@@ -205,7 +222,7 @@ def add_command(
         try:
             made = front.write(add)
         except SubLccExists as error:
-            raise Failed(str(error), "give another name, or ids that are free (--pids, --machines)") from None
+            raise Failed(str(error), "give another name, number, or ids that are free (--pids, --machines)") from None
         except RangeTaken as error:
             raise Failed(f"{name}: {error}", "give it ranges that have them all (--pids, --machines)") from None
     if as_json:
@@ -338,6 +355,7 @@ def _asked(database: BlockingDatabase, question: Callable[[Txn], Any]) -> Any:
 def _record(sub: SubLcc, vitals: Vitals | None, admin: Admin) -> dict[str, Any]:
     record: dict[str, Any] = {
         "name": sub.name,
+        "number": sub.subid,
         "state": sub.state.value,
         "uns": list(sub.uns),
         "proxy_protocol": sub.proxy_protocol,

@@ -12,6 +12,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.placements import placements
 
 _ACTIVE = (MoveState.ACTIVE.value, MoveState.DONE.value)
+_MAP = "map"
 _SELECT = "SELECT flip, pid, source, dest, state FROM moves"
 
 
@@ -24,6 +25,21 @@ def flips_after(txn: Txn, newest: int, undecided: Collection[int]) -> list[Flip]
     rows += txn.query_in(f"{_SELECT} WHERE flip IN ({{in}})", sorted(undecided))
     found = [Flip(flip, pid, source, dest, state in _ACTIVE) for flip, pid, source, dest, state in rows]
     return sorted(found, key=lambda flip: flip.flip)
+
+
+def last_flip(txn: Txn) -> int:
+    """No flip has a greater number yet.  There may be none of this number: those that a repair could not know of."""
+    return int(txn.value("SELECT value FROM meta WHERE name = 'flip'", (), 0))
+
+
+def map_version(txn: Txn) -> str:
+    """Another one since moves were put right (:mod:`lcc.storage.fe.repair`): then all flips are to be read again."""
+    return str(txn.value("SELECT value FROM meta WHERE name = ?", [_MAP], ""))
+
+
+def change_map_version(txn: Txn) -> None:
+    """Have readers read all flips again."""
+    txn.upsert("meta", ["name", "value"], [(_MAP, f"{txn.random_bits(64):x}")], ["name"])
 
 
 def reading_places(txn: Txn, pids: Sequence[int]) -> list[Placement | None]:

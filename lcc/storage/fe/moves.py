@@ -33,6 +33,10 @@ class Overtaken(Exception):
     """Somebody else has done this step, or has cancelled the move."""
 
 
+class Behind(Exception):
+    """This database was put back from a backup: a sub-LCC knows more of a move than it does."""
+
+
 def order_move(txn: Txn, pid: int, dest: SubLcc, bandwidth: int | None, now: int) -> Move:
     """Order that a provider be moved.
 
@@ -95,6 +99,8 @@ def cancel_move(txn: Txn, pid: int, why: str, now: int) -> Move:
         move = _move(txn.query(f"{_SELECT} WHERE id = ?{txn.for_update}", [move.id])[0])
     if move is None or move.state in (MoveState.DONE, MoveState.CANCELLED):
         raise CannotMove(f"provider {pid} is not moving")
+    if move.number("behind"):
+        raise CannotMove(move.why)
     if move.state not in UNDECIDED:
         raise CannotMove(f"provider {pid} is at its new home already; its move goes on to its end")
     return _thawed(txn, move, MoveState.CANCELLED, why, now)
@@ -159,7 +165,7 @@ def begin_copying(txn: Txn, move: Move, now: int) -> Move:
     """The provider can be moved: its source is to note what changes."""
     _same(txn, move)
     epoch = _next_epoch(txn, move)
-    _put_fence(txn, move.pid, move.source, epoch, Fence.FOLLOWED, now)
+    put_fence(txn, move.pid, move.source, epoch, Fence.FOLLOWED, now)
     return _save(txn, attrs.evolve(move, state=MoveState.COPYING, epoch=epoch, why=""), now)
 
 
@@ -170,8 +176,8 @@ def freeze(txn: Txn, move: Move, now: int) -> Move:
     if place.subid != move.source or place.state is not AtHome.HERE:
         raise Overtaken(f"provider {move.pid} is {place.state.value} in sub-LCC {place.subid}")
     epoch = _next_epoch(txn, move)
-    _put_place(txn, move.pid, move.source, epoch, AtHome.FROZEN, now)
-    _put_fence(txn, move.pid, move.source, epoch, Fence.FROZEN, now)
+    put_place(txn, move.pid, move.source, epoch, AtHome.FROZEN, now)
+    put_fence(txn, move.pid, move.source, epoch, Fence.FROZEN, now)
     freezes = move.number("freezes") + 1
     progress = {**move.progress, "freezes": freezes, "frozen_time": now}
     return _save(txn, attrs.evolve(move, state=MoveState.FREEZING, epoch=epoch, progress=progress, why=""), now)
@@ -204,7 +210,7 @@ def flip(txn: Txn, move: Move, now: int) -> Move:
     if fence is None or fence.state is not Fence.FROZEN or not fence.epoch == fence.obeyed_epoch == move.epoch:
         raise Overtaken(f"provider {move.pid} is not frozen at its source")
     epoch = move.epoch + 1
-    _put_place(txn, move.pid, move.dest, epoch, AtHome.FROZEN, now)
+    put_place(txn, move.pid, move.dest, epoch, AtHome.FROZEN, now)
     return _save(txn, attrs.evolve(move, state=MoveState.FLIPPED, epoch=epoch, flip=draw(txn, "flip"), why=""), now)
 
 
@@ -212,15 +218,15 @@ def admit(txn: Txn, move: Move, now: int) -> None:
     """The provider itself is at its destination: the front end may let it log in there."""
     _same(txn, move)
     if _place(txn, move.pid).state is not AtHome.HERE:
-        _put_place(txn, move.pid, move.dest, move.epoch, AtHome.HERE, now)
+        put_place(txn, move.pid, move.dest, move.epoch, AtHome.HERE, now)
 
 
 def activate(txn: Txn, move: Move, now: int) -> Move:
     """All of it is at its destination; its source may remove its rows."""
     _same(txn, move)
-    _put_place(txn, move.pid, move.dest, move.epoch, AtHome.HERE, now)
-    _put_fence(txn, move.pid, move.dest, move.epoch, Fence.OPEN, now, obeyed=True)
-    _put_fence(txn, move.pid, move.source, move.epoch, Fence.LEFT, now)
+    put_place(txn, move.pid, move.dest, move.epoch, AtHome.HERE, now)
+    put_fence(txn, move.pid, move.dest, move.epoch, Fence.OPEN, now, obeyed=True)
+    put_fence(txn, move.pid, move.source, move.epoch, Fence.LEFT, now)
     return _save(txn, attrs.evolve(move, state=MoveState.ACTIVE, why=""), now)
 
 
@@ -267,6 +273,30 @@ def obeyed(txn: Txn, order: FenceOrder) -> None:
     )
 
 
+# Rows, as they are given.
+
+
+def put_place(txn: Txn, pid: int, subid: int, epoch: int, state: AtHome, now: int) -> None:
+    """Where a provider is."""
+    txn.upsert("pmdb", _PLACE, [(pid, subid, epoch, state.value, now)], ("pid",))
+
+
+def put_fence(txn: Txn, pid: int, subid: int, epoch: int, state: Fence, now: int, obeyed: bool = False) -> None:
+    """What a sub-LCC is to obey.
+
+    :param obeyed: it does.
+    """
+    before = get_fence(txn, pid, subid)
+    done = epoch if obeyed else -1 if before is None else before.obeyed_epoch
+    row = (pid, subid, epoch, state.value, done, now)
+    txn.upsert("fences", (*_FENCE, "changed_time"), [row], ("pid", "subid"))
+
+
+def put_move(txn: Txn, move: Move) -> None:
+    """A move."""
+    txn.upsert("moves", _MOVE, [_values(move)], ("id",))
+
+
 # Inside.
 
 
@@ -275,9 +305,9 @@ def _thawed(txn: Txn, move: Move, state: MoveState, why: str, now: int) -> Move:
     if move.state is not MoveState.PLANNED:
         epoch = _next_epoch(txn, move)
         fence = Fence.FOLLOWED if state is MoveState.COPYING else Fence.OPEN
-        _put_fence(txn, move.pid, move.source, epoch, fence, now)
+        put_fence(txn, move.pid, move.source, epoch, fence, now)
     if move.state is MoveState.FREEZING:
-        _put_place(txn, move.pid, move.source, epoch, AtHome.HERE, now)
+        put_place(txn, move.pid, move.source, epoch, AtHome.HERE, now)
     return _save(txn, attrs.evolve(move, state=state, epoch=epoch, why=why[:500]), now)
 
 
@@ -293,7 +323,7 @@ def _same(txn: Txn, move: Move) -> None:
 
 def _save(txn: Txn, move: Move, now: int) -> Move:
     changed = attrs.evolve(move, changed_time=now)
-    txn.upsert("moves", _MOVE, [_values(changed)], ("id",))
+    put_move(txn, changed)
     return changed
 
 
@@ -301,17 +331,6 @@ def _next_epoch(txn: Txn, move: Move) -> int:
     """Higher than all that were obeyed."""
     fenced = txn.value("SELECT MAX(epoch) FROM fences WHERE pid = ?", [move.pid], 0)
     return max(_place(txn, move.pid).epoch, move.epoch, int(fenced)) + 1
-
-
-def _put_place(txn: Txn, pid: int, subid: int, epoch: int, state: AtHome, now: int) -> None:
-    txn.upsert("pmdb", _PLACE, [(pid, subid, epoch, state.value, now)], ("pid",))
-
-
-def _put_fence(txn: Txn, pid: int, subid: int, epoch: int, state: Fence, now: int, obeyed: bool = False) -> None:
-    before = get_fence(txn, pid, subid)
-    done = epoch if obeyed else -1 if before is None else before.obeyed_epoch
-    row = (pid, subid, epoch, state.value, done, now)
-    txn.upsert("fences", (*_FENCE, "changed_time"), [row], ("pid", "subid"))
 
 
 def _move(row: Sequence[Any]) -> Move:

@@ -55,11 +55,11 @@ def get_sublcc(txn: Txn, name: str) -> SubLcc:
 def add_sublcc(txn: Txn, sub: SubLcc) -> SubLcc:
     """Add a sub-LCC.
 
-    :param sub: without a number; ranges that begin with 0 become the next free ones.
+    :param sub: with the number 0 it gets the next one; ranges that begin with 0 become the next free ones.
     :returns: the same, with its number and ranges.
-    :raises SubLccExists: its name or its ids are another's, or no ids are left.
+    :raises SubLccExists: its name, its number or its ids are another's, or no ids are left.
     """
-    locked_counter(txn, _COUNTER)  # before the others are read: who adds one at the same time waits
+    last = locked_counter(txn, _COUNTER)  # before the others are read: who adds one at the same time waits
     others = list_sublccs(txn)
     # A repeated interaction finds what the first attempt has committed.
     done = next((other for other in others if other.name == sub.name), None)
@@ -67,6 +67,8 @@ def add_sublcc(txn: Txn, sub: SubLcc) -> SubLcc:
         return done
     if done is not None:
         raise SubLccExists(f"sub-LCC {sub.name} exists, or existed")
+    if sub.subid in {other.subid for other in others}:
+        raise SubLccExists(f"another sub-LCC has the number {sub.subid}")
     pids = [(other.first_pid, other.last_pid) for other in others]
     machines = [(other.first_machine, other.last_machine) for other in others]
     first_pid, last_pid = (sub.first_pid, sub.last_pid) if sub.first_pid else _next_range(pids, PIDS_EACH)
@@ -80,9 +82,11 @@ def add_sublcc(txn: Txn, sub: SubLcc) -> SubLcc:
             raise SubLccExists(
                 f"machine ids {first_machine}-{last_machine} are in part those of sub-LCC {other.name}"
             )
+    if sub.subid > last:
+        txn.execute("UPDATE meta SET value = ? WHERE name = ?", [str(sub.subid), _COUNTER])
     made = attrs.evolve(
         sub,
-        subid=draw(txn, _COUNTER),
+        subid=sub.subid or draw(txn, _COUNTER),
         first_pid=first_pid,
         last_pid=last_pid,
         first_machine=first_machine,

@@ -24,10 +24,11 @@ def last_pid(txn: Txn) -> int:
 def limit_pids(txn: Txn, first: int, last: int) -> None:
     """From now on new providers get ids of this range.
 
-    :raises RangeTaken: there are providers with others.
+    :raises RangeTaken: there are providers with others, which have not moved here.
     """
     highest = locked_counter(txn, "pid")
-    low, high = txn.one("SELECT MIN(pid), MAX(pid) FROM pidb") or (None, None)
+    own = "SELECT MIN(pid), MAX(pid) FROM pidb WHERE pid NOT IN (SELECT pid FROM fenced)"
+    low, high = txn.one(own) or (None, None)
     if low is not None and (low < first or high > last):
         raise RangeTaken(f"it has providers with ids from {low} to {high}, its range is {first} to {last}")
     # An id that was used once is never given out again.

@@ -31,7 +31,14 @@ from lcc.roles.cu.selection import begin, continued
 from lcc.roles.cu.tokens import BEGINNING, NOW, StartAgain, Token
 from lcc.storage.database.timeline import known_upto
 from lcc.storage.database.transactions import Txn
-from lcc.storage.views.moved import Forgotten, MapView, check_imports, imported_page, knows_flips, told_here
+from lcc.storage.views.moved import (
+    Forgotten,
+    MapView,
+    check_imports,
+    imported_page,
+    knows_flips,
+    told_here,
+)
 from lcc.storage.views.selected import Selection, page_by_change
 
 
@@ -149,10 +156,21 @@ class FrontChanges:
         if not _knows(known, token):
             known = await self._subs.map(newest=True)
             if token.flip > known.newest:
-                raise StartAgain("this token is of a later state of the front end's database, which is lost")
+                await self._check_own(token)
+                raise StartAgain("this token is of another front end, or of a later state of its database")
             if not _knows(known, token):
                 raise StoreUnavailable("a provider is about to arrive that has been there before")
         return known
+
+    async def _check_own(self, token: FrontToken) -> None:
+        """:raises StoreUnavailable: a token of more moves than the front end's database has is of this front end, all
+        the same: that database was lost, or put back from a backup, and will be repaired."""
+        subs = {sub.subid: sub for sub in await self._subs.some()}
+        if not token.positions.keys() <= subs.keys():
+            return
+        asking = [self._subs.ask(subs[subid], known_upto, each.timeline) for subid, each in token.positions.items()]
+        if None not in await all_of(asking):
+            raise StoreUnavailable("the front end's database lacks moves: lcc-admin fe repair has not been run yet")
 
     async def go_on(self, place: ChangesPlace, form: Format) -> Piece:
         """The next piece of an answer.

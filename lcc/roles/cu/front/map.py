@@ -33,13 +33,14 @@ class ProviderMap:
     _arrivals: Mapping[int, tuple[tuple[int, int], ...]] = attrs.Factory(dict)
     _elsewhere: Mapping[int, frozenset[int]] = attrs.Factory(dict)
 
-    def with_flips(self, flips: Iterable[Flip]) -> ProviderMap:
+    def with_flips(self, flips: Iterable[Flip], upto: int = 0) -> ProviderMap:
         """The map with these, too; the same one if there is nothing new in them.
 
         :param flips: in the order of their numbers.
+        :param upto: there are no others up to this one.
         """
         new = [each for each in flips if self._is_news(each)]
-        if not new:
+        if not new and upto <= self.newest:
             return self
         undecided, trails = dict(self.undecided), dict(self._trails)
         arrivals, elsewhere = dict(self._arrivals), dict(self._elsewhere)
@@ -54,7 +55,7 @@ class ProviderMap:
             arrivals[dest] = tuple(sorted((*arrivals.get(dest, ()), (flip.flip, pid))))
             elsewhere[source] = elsewhere.get(source, _NOBODY) | {pid}
             elsewhere[dest] = elsewhere.get(dest, _NOBODY) - {pid}
-        newest = max(self.newest, new[-1].flip)
+        newest = max([self.newest, upto, *(each.flip for each in new)])
         return ProviderMap(newest, undecided, trails, arrivals, elsewhere)
 
     def _is_news(self, flip: Flip) -> bool:

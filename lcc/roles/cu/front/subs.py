@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -22,7 +22,7 @@ from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.sub_databases import SubDatabases
 from lcc.storage.database.gathering import Gathering
 from lcc.storage.database.transactions import Txn
-from lcc.storage.fe.flips import flips_after, reading_places
+from lcc.storage.fe.flips import flips_after, last_flip, map_version, reading_places
 from lcc.storage.fe.sublccs import list_sublccs, list_vitals
 
 MAP_SECONDS = 1.0
@@ -84,6 +84,7 @@ class Subs:
         self._tasks: dict[int, tuple[Any, Reads]] = {}
         self._listed: list[SubLcc] = []
         self._map = ProviderMap()
+        self._map_version = ""
         self._read_at: float | None = None
         self._away_until: dict[int, float] = {}
         self._asked: Gathering[int, Placement | None] = Gathering(lambda pids: front.interact(reading_places, pids))
@@ -122,8 +123,12 @@ class Subs:
 
     async def _read(self) -> None:
         now = self._clock.seconds()
-        self._listed, flips = await self._front.interact(_read_front, self._map.newest, list(self._map.undecided))
-        self._map = self._map.with_flips(flips)
+        known = self._map
+        read = await self._front.interact(_read_front, self._map_version, known.newest, list(known.undecided))
+        self._listed = read.sublccs
+        if read.version != self._map_version:  # it was repaired
+            known, self._map_version = ProviderMap(), read.version
+        self._map = known.with_flips(read.flips, read.upto)
         self._read_at = now
 
     async def removed(self) -> dict[int, int | None]:
@@ -214,5 +219,19 @@ class Subs:
         return kept[1]
 
 
-def _read_front(txn: Txn, newest: int, undecided: list[int]) -> tuple[list[SubLcc], list[Flip]]:
-    return list_sublccs(txn), flips_after(txn, newest, undecided)
+class _Read(NamedTuple):
+    """
+    :ivar version: of the map.
+    :ivar upto: these are all flips up to this one.
+    """
+
+    sublccs: list[SubLcc]
+    version: str
+    flips: list[Flip]
+    upto: int
+
+
+def _read_front(txn: Txn, version: str, newest: int, undecided: list[int]) -> _Read:
+    now = map_version(txn)
+    flips = flips_after(txn, newest, undecided) if now == version else flips_after(txn, 0, ())
+    return _Read(list_sublccs(txn), now, flips, last_flip(txn))

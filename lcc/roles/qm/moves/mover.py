@@ -16,7 +16,8 @@ from twisted.logger import Logger
 
 from lcc.errors import StoreUnavailable
 from lcc.model.frontend import SubLcc
-from lcc.model.moves import UNDECIDED, Move, MoveState
+from lcc.model.move_traces import FencedAt
+from lcc.model.moves import UNDECIDED, Fence, Move, MoveState
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.copying import Copying, carrier_of, content_of
 from lcc.roles.qm.moves.held import apply_held
@@ -24,9 +25,10 @@ from lcc.roles.qm.moves.tasks import TaskMoves
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves as front_moves
+from lcc.storage.fe.flips import last_flip
 from lcc.storage.queue.moves.arrivals import admit, arrive_page, open_arrived
 from lcc.storage.queue.moves.departing import why_not
-from lcc.storage.queue.moves.fences import held_elsewhere
+from lcc.storage.queue.moves.fences import Known, held_elsewhere, known_of
 from lcc.storage.queue.moves.staging import find_carrier, forget_staged, is_whole, make_carrier, remove_carrier
 from lcc.storage.queue.store import QueueStore
 
@@ -46,6 +48,7 @@ FREEZE_AGAIN_SECONDS = 30.0
 SLICE_SECONDS = 2.0
 """So long a provider is copied, until others are looked at."""
 _STANDING_STILL = (MoveState.FREEZING, MoveState.FLIPPED)
+BEHIND = "the front end's database was put back from a backup: run lcc-admin fe repair"
 LATE_SECONDS = 30 * 86400
 """How long after a move sets that come late at the source are looked for."""
 LATE_LOOK_SECONDS = 10.0
@@ -112,12 +115,22 @@ class Mover:
         """Go on with a move; True: it is soon to be looked at again; None: its source is unreachable."""
         source = sublccs.get(move.source)
         try:
+            here = await self._database.interact(known_of, move.pid)
             if move.state is MoveState.CANCELLED:
-                await self._clean(move)
+                if here.fence is None or here.fence.state is not Fence.ARRIVING:  # else that is of a later move
+                    await self._clean(move)
                 return False
             if source is None:
                 raise front_moves.CannotMove(f"sub-LCC {move.source}, its source, is gone")
-            return await self._go_on(move, source)
+            there = await self._source(source).interact(known_of, move.pid)
+            if _is_behind(move, await self._front.interact(last_flip), here, there):
+                raise front_moves.Behind
+            if move.number("behind"):
+                move = await self._note(move, {"behind": 0}, "")
+            return await self._go_on(move, source, is_open=here.fence == FencedAt(move.epoch, Fence.OPEN))
+        except front_moves.Behind:
+            await self._wait_for_repair(move)
+            return None
         except front_moves.Overtaken as error:
             _log.debug("Move {id}: {error}", id=move.id, error=str(error))
             return True
@@ -128,6 +141,19 @@ class Mover:
         except StoreUnavailable as error:  # moves from other sub-LCCs go on
             _log.debug("Move {id} waits: {error}", id=move.id, error=str(error))
             return None
+
+    async def _wait_for_repair(self, move: Move) -> None:
+        """Its source and its destination know more of it than the front end's database."""
+        if move.number("behind"):
+            return
+        with suppress(front_moves.Overtaken):
+            await self._note(move, {"behind": 1}, BEHIND)
+            _log.error(
+                "Move {id} of provider {pid} waits: the front end's database was put back from a backup."
+                " Run lcc-admin fe repair",
+                id=move.id,
+                pid=move.pid,
+            )
 
     async def _cannot(self, move: Move, why: str) -> None:
         if move.state in UNDECIDED:
@@ -141,7 +167,7 @@ class Mover:
         await self._note(move, {"cleaned": True}, move.why)
         self._engine.moves.ended["cancelled"] += 1
 
-    async def _go_on(self, move: Move, source: SubLcc) -> bool:
+    async def _go_on(self, move: Move, source: SubLcc, *, is_open: bool) -> bool:
         state = move.state
         if state is MoveState.PLANNED:
             await self._plan(move, source)
@@ -152,7 +178,10 @@ class Mover:
             await self._freeze(move, source)
             return True
         if state is MoveState.FLIPPED:
-            await self._arrive(move, source)
+            if is_open:  # all is here; the front end's database has forgotten that
+                await self._front.write(front_moves.activate, move, self._engine.now())
+            else:
+                await self._arrive(move, source)
             return True
         await self._open(move)
         await self._take_held(move.pid, source)
@@ -341,3 +370,17 @@ class Mover:
 
 def _is_here(txn: Txn, pid: int) -> bool:
     return txn.one("SELECT 1 FROM pidb WHERE pid = ?", [pid]) is not None
+
+
+def _is_behind(move: Move, last: int, here: Known, there: Known) -> bool:
+    """Whether the front end's database is older than a step of this move, or of a later one.
+
+    :param last: number of the last flip that it has given out.
+    :param here, there: what its destination and its source know.
+    """
+    if move.state in UNDECIDED:
+        if max(here.newest_flip, there.newest_flip) > last:
+            return True
+        if here.fence is not None and here.fence.state is not Fence.LEFT:
+            return True  # it is here, or was on its way to leave
+    return any(known.fence is not None and known.fence.epoch > move.epoch for known in (here, there))

@@ -80,7 +80,7 @@ class Obeying:
             if clock - since < FROZEN_SECONDS:
                 continue
             move = await self._front.interact(last_move, pid)
-            if move is None or (move.state, move.epoch) != (MoveState.FREEZING, epoch):
+            if move is None or (move.state, move.epoch) != (MoveState.FREEZING, epoch) or move.number("behind"):
                 continue  # it has flipped
             with suppress(Overtaken):
                 await self._front.write(thaw, move, "its destination does not go on", engine.now())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
 from lcc.model import KeyedNotice, SetHeader, SetPiece, Source, UrlNotice
+from lcc.model.move_traces import FencedAt
 from lcc.model.moves import Fence, HeldPiece
 from lcc.model.notifiers import NoticeId
 from lcc.storage.database.status import database_epoch
@@ -20,6 +21,16 @@ _HELD = ("id", "pid", "uns", "epoch", "number", "firstindex", "whole", "header",
 _HOLDING = ", ".join(f"'{state.value}'" for state in Fence if state.holds)
 _FENCED = f"SELECT pid, state FROM fenced WHERE state IN ({_HOLDING})"
 PIECES_AT_ONCE = 20
+
+
+class Known(NamedTuple):
+    """
+    :ivar fence: that is obeyed, or was; None: there never was any.
+    :ivar newest_flip: the last one that is noted, of whatever provider.
+    """
+
+    fence: FencedAt | None
+    newest_flip: int
 
 
 def fence_question(pids: Iterable[int]) -> Question:
@@ -35,6 +46,13 @@ def fences(txn: Txn) -> dict[int, Fence]:
 def fence_epochs(txn: Txn) -> dict[int, int]:
     """The epochs of all fences that are obeyed, or were."""
     return dict(txn.query("SELECT pid, epoch FROM fenced"))
+
+
+def known_of(txn: Txn, pid: int) -> Known:
+    """What this LCC knows of the moves of a provider."""
+    row = txn.one("SELECT epoch, state FROM fenced WHERE pid = ?", [pid])
+    newest = txn.value("SELECT MAX(flip) FROM flips") or 0
+    return Known(None if row is None else FencedAt(row[0], Fence(row[1])), int(newest))
 
 
 def put_fence(write: WriteTransaction, pid: int, epoch: int, state: Fence) -> bool:
