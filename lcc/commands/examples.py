@@ -226,6 +226,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lcc-admin fe show": (("lcc-admin --config fe.toml fe show one", "how it is reached, and its last report"),),
     "lcc-admin fe where": (("lcc-admin --config fe.toml fe where 1", "the sub-LCC of a provider"),),
     "lcc-admin fe drain": (("lcc-admin --config fe.toml fe drain one", "it gets no new providers"),),
+    "lcc-admin fe repair": (
+        ("lcc-admin --config fe.toml fe repair", "what would be put right, after a restore"),
+        ("lcc-admin --config fe.toml fe repair --apply", "put it right"),
+    ),
     "lcc-admin fe remove": (("lcc-admin --config fe.toml fe remove two", "it has no providers"),),
     "lcc-admin move": (
         ("lcc-admin --config fe.toml move 1 --to three", "while it publishes"),

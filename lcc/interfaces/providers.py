@@ -23,6 +23,9 @@ class IProviderReader(Interface):
     def login(pid: int) -> Deferred[tuple[Provider, ProviderStatus] | None]:
         """As :meth:`provider`, with its status, but for the errors themselves."""
 
+    def has_left(pid: int) -> Deferred[bool]:
+        """Whether it has moved to another sub-LCC."""
+
     def status(pid: int, errors_max: int) -> Deferred[ProviderStatus]:
         """The status in ``<init_accepted>``."""
 

@@ -21,7 +21,6 @@ from lcc.model.moves import Move, MoveState
 from lcc.protocols.work import Fetch
 from lcc.roles.qm.moves.moving import Moving
 from lcc.storage.database.migrations import FE, TASKS
-from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves
 from lcc.storage.fe.placements import placements
 from lcc.storage.fe.sublccs import add_sublcc, get_sublcc
@@ -34,32 +33,6 @@ from tests.frontend.kit import NOW, sublcc
 from tests.support.roles.qm import FakeBotm, FakeUns, World
 
 NOT_FOUND = 404
-Tables = dict[str, list[tuple[Any, ...]]]
-
-
-def dumped(database: InlineDatabase) -> Tables:
-    """A backup."""
-
-    def read(txn: Txn) -> Tables:
-        if database.dialect.name == "sqlite":
-            names = txn.query("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
-        else:
-            names = txn.query("SHOW TABLES")
-        return {name: txn.query(f"SELECT * FROM {name}") for (name,) in names}
-
-    return database.now(read)
-
-
-def put_back(database: InlineDatabase, tables: Tables) -> None:
-    """It is as it was; who uses it notices nothing."""
-
-    def write(txn: Txn) -> None:
-        for name, rows in tables.items():
-            txn.execute(f"DELETE FROM {name}")
-            for row in rows:
-                txn.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", list(row))
-
-    database.now(write)
 
 
 class Killed:

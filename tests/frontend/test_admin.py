@@ -10,10 +10,12 @@ import pytest
 
 from lcc.admin.context import Admin
 from lcc.config import load_config
+from lcc.model import Provider
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.place import front_end_place
 from lcc.storage.fe.placements import put_making
 from lcc.storage.fe.sublccs import report_vitals
+from lcc.storage.providers.providers import add_provider
 from tests.frontend.kit import NOW, vitals
 from tests.support.admin import Lcc
 
@@ -83,6 +85,36 @@ def test_an_lcc_becomes_a_sub_lcc_as_it_is(front: FrontEnd) -> None:
     shown = front.admin("fe", "show", "two").stdout
     assert "75 %" in shown and "tcp:127.0.0.1:9000" in shown
     assert front.rows("fe", "show", "two")[0]["placed"] == 1
+
+
+def test_a_sub_lcc_gets_the_number_and_the_range_that_it_had(front: FrontEnd) -> None:
+    """The front end's database was lost; providers have moved here since it was added."""
+    one, url = front.lcc("one")
+    add = ("fe", "add", "one", *UNS, "--database", url, "--pids", "1-100", "--number", "7")
+    front.admin(*add)
+    assert front.rows("fe", "show", "one")[0]["number"] == 7
+    one.write(_arrives, 4711)
+    front.folder.joinpath("fe", "fe.sqlite").unlink()
+    front.admin("fe", "init")
+    front.admin(*add)
+    (_, other), (_, third) = front.lcc("two"), front.lcc("three")
+    assert (
+        "has the number 7"
+        in front.admin("fe", "add", "two", *UNS, "--database", other, "--number", "7", code=1).stderr
+    )
+    for name, database in (("two", other), ("three", third)):
+        front.admin("fe", "add", name, *UNS, "--database", database)
+    assert [row["number"] for row in front.rows("fe", "list")] == [7, 8, 9]
+    one.write(add_provider, Provider(200, ("http://b.example/",), "h"))
+    front.admin("fe", "remove", "one", "--force")
+    again = ("fe", "add", "four", *UNS, "--database", url, "--pids", "101-150")
+    assert "has providers with ids from 200 to 200" in front.admin(*again, code=1).stderr
+
+
+def _arrives(txn: Any, pid: int) -> None:
+    add_provider(txn, Provider(pid, ("http://a.example/",), "h"))
+    txn.execute("INSERT INTO fenced (pid, epoch, state) VALUES (?, 3, 'open')", [pid])
+    txn.execute("UPDATE meta SET value = '0' WHERE name = 'pid'")
 
 
 def test_what_changes_and_goes(front: FrontEnd) -> None:

@@ -11,15 +11,16 @@ from lcc.model.moves import MoveState
 from lcc.roles.qm.moves import mover
 from lcc.storage.fe import moves
 from tests.frontend.kit import NOW
-from tests.frontend.moving import Sub, Tables, dumped, put_back
+from tests.frontend.moving import Sub
 from tests.frontend.test_moves import MakeFront, make_front, publish
+from tests.support.databases import Tables, dumped, put_back
 from tests.support.roles.qm import page, pages
 
 __all__ = ["make_front"]
 
 
 def restore(sub: Sub, tables: Tables) -> None:
-    put_back(sub.database, tables)
+    sub.database.now(put_back, tables)
     sub.start()
 
 
@@ -30,7 +31,7 @@ def test_a_source_that_is_put_back_obeys_again(make_front: MakeFront, when: str)
     pid = publish(front)
     front.go(1)
     before = front.rows(1, pid)
-    backup = dumped(front.sub(1).database)
+    backup = front.sub(1).database.now(dumped)
     front.order(pid, 2)
     front.log.clear()
     front.go_until(MoveState.COPYING if when == "copied" else MoveState.DONE)
@@ -50,7 +51,7 @@ def test_a_destination_that_is_put_back_after_the_flip_copies_again(
     front = make_front()
     pid = publish(front)
     front.go(1)
-    backup = dumped(front.sub(2).database)
+    backup = front.sub(2).database.now(dumped)
     front.order(pid, 2)
     if when == "frozen":
         front.holding.add("b")
@@ -58,7 +59,7 @@ def test_a_destination_that_is_put_back_after_the_flip_copies_again(
         while not front.sub(2).query("SELECT 1 FROM staged WHERE kind = 'pidb'"):
             front.go(0.1)
         assert front.move().state is MoveState.FREEZING
-        backup = dumped(front.sub(2).database)
+        backup = front.sub(2).database.now(dumped)
         front.holding.clear()
         front.database.now(moves.thaw, front.move(), "", NOW)
         front.go(1)

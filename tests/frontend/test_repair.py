@@ -29,9 +29,9 @@ from lcc.storage.fe import moves
 from lcc.storage.fe.sublccs import add_sublcc
 from lcc.testing.inline_database import InlineDatabase
 from tests.frontend.kit import NOW
-from tests.frontend.moving import Front, dumped, put_back
+from tests.frontend.moving import Front
 from tests.frontend.test_moves import MakeFront, make_front, publish
-from tests.support.databases import result_of
+from tests.support.databases import dumped, put_back, result_of
 from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import pages
 
@@ -147,7 +147,7 @@ def make(make_front: MakeFront, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
 def lost(front: Front) -> None:
     """The database is lost; a new one knows the sub-LCCs."""
     known = [front.sublcc(number) for number in range(1, len(front.subs) + 1)]
-    put_back(front.database, {name: [] for name in dumped(front.database) if name != "meta"})
+    front.database.now(put_back, {name: [] for name in front.database.now(dumped) if name != "meta"})
     front.database.now(lambda txn: txn.execute("DELETE FROM meta WHERE name IN ('subid', 'move', 'flip', 'map')"))
     for sub in known:
         front.database.now(add_sublcc, sub)
@@ -243,7 +243,7 @@ def test_a_database_is_lost_in_each_state_of_a_move(
     pid = publish(front)
     front.go(1)
     world.follow()
-    backup = dumped(front.database)
+    backup = front.database.now(dumped)
     before = front.rows(1, pid)
     front.order(pid, 2)
     with staying(front, when):
@@ -252,7 +252,7 @@ def test_a_database_is_lost_in_each_state_of_a_move(
     if how == "lost":
         lost(front)
     else:
-        put_back(front.database, backup)
+        front.database.now(put_back, backup)
     front.log.clear()
     front.go(3)
     token = world.token
@@ -277,7 +277,12 @@ def test_a_database_is_lost_in_each_state_of_a_move(
     check_all_is_well(world, pid, home)
 
 
-PAIRS = [(first, then) for at, first in enumerate(STATES) for then in list(STATES)[at + 1 :]]
+ALWAYS = (("copying", "arrived"), ("freezing", "arrived"), ("freezing", "done"), ("flipped", "active"))
+PAIRS = [
+    pytest.param(first, then, marks=() if (first, then) in ALWAYS else pytest.mark.long)
+    for at, first in enumerate(STATES)
+    for then in list(STATES)[at + 1 :]
+]
 
 
 @pytest.mark.parametrize(("first", "then"), PAIRS)
@@ -292,12 +297,12 @@ def test_a_database_is_put_back_to_the_middle_of_a_move(
     front.order(pid, 2)
     with staying(front, first):
         go_to(front, first)
-        backup = dumped(front.database)
+        backup = front.database.now(dumped)
         world.follow()
     with staying(front, then):
         go_to(front, then)
         world.follow()
-    put_back(front.database, backup)
+    front.database.now(put_back, backup)
     front.log.clear()
     front.go(90)
     world.repair("--apply", code=0)
@@ -315,10 +320,10 @@ def make_twin(front: Front, pid: int) -> None:
     dest = front.sub(2)
     go_to(front, "done")
     front.go(2)
-    backup = dumped(dest.database)
+    backup = dest.database.now(dumped)
     front.order(pid, 1)
     go_to(front, "done", 2)
-    put_back(dest.database, backup)
+    dest.database.now(put_back, backup)
 
 
 def test_of_two_that_have_a_provider_the_one_that_it_has_left_leaves_again(make: Callable[..., Repaired]) -> None:
@@ -347,7 +352,7 @@ def test_a_provider_in_two_sub_lccs_is_reported_until_an_operator_says_who_keeps
     front.go(1)
     front.order(pid, 2)
     go_to(front, "done")
-    twin = dumped(front.sub(1).database)["pidb"]
+    twin = front.sub(1).database.now(dumped)["pidb"]
     row = front.sub(2).query("SELECT * FROM pidb WHERE pid = ?", pid)[0]
     assert not twin
     front.sub(1).database.now(_insert, "pidb", row)
@@ -417,10 +422,10 @@ def test_a_destination_that_has_forgotten_a_provider_is_named(make: Callable[...
     front = world.front
     pid = publish(front)
     front.go(1)
-    backup = dumped(front.sub(2).database)
+    backup = front.sub(2).database.now(dumped)
     front.order(pid, 2)
     go_to(front, "done")
-    put_back(front.sub(2).database, backup)
+    front.sub(2).database.now(put_back, backup)
     for known in (True, False):
         if not known:
             lost(front)
@@ -479,10 +484,10 @@ def test_a_number_of_a_flip_is_not_given_twice(make: Callable[..., Repaired], lo
     pid = publish(front)
     other = front.sub(1).world.provider()
     front.go(1)
-    backup = dumped(front.database)
+    backup = front.database.now(dumped)
     front.order(pid, 2)
     go_to(front, "done")
-    put_back(front.database, backup)
+    front.database.now(put_back, backup)
     number = front.order(other, 2).id
     front.go(30)
     assert front.move(number).state is MoveState.PLANNED

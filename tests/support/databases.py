@@ -15,6 +15,7 @@ from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import MAIN
+from lcc.storage.database.transactions import Txn
 from lcc.testing.galera import galera_library
 from lcc.testing.mariadb import MariaDbMissing
 
@@ -42,6 +43,26 @@ class Backend:
 
 
 T = TypeVar("T")
+Tables = dict[str, list[tuple[Any, ...]]]
+
+
+def table_names(txn: Txn) -> list[str]:
+    """All tables."""
+    sqlite = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+    return [name for (name,) in txn.query(sqlite if txn.dialect.name == "sqlite" else "SHOW TABLES")]
+
+
+def dumped(txn: Txn) -> Tables:
+    """A backup."""
+    return {name: txn.query(f"SELECT * FROM {name}") for name in table_names(txn)}
+
+
+def put_back(txn: Txn, tables: Tables) -> None:
+    """All is as it was; who uses the database notices nothing."""
+    for name, rows in tables.items():
+        txn.execute(f"DELETE FROM {name}")
+        for row in rows:
+            txn.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", list(row))
 
 
 SETTINGS = DatabaseConfig(retries=3)

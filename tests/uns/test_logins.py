@@ -259,3 +259,10 @@ def test_who_says_nothing_after_its_login_is_dropped(world: World) -> None:
     before = cp.text
     world.pass_time(301)
     assert cp.text == before and cp.closed
+
+
+def test_a_provider_that_has_moved_is_to_try_later(world: World) -> None:
+    """Nobody else is told more than that there is none."""
+    world.database.left = {9}
+    assert codes(world.login(9).text) == [1012]
+    assert codes(world.login(10).text) == [1010]

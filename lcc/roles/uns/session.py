@@ -279,9 +279,11 @@ class Session:
         else:
             right = verify_password(init.password, stored)
         if found is None or not right:
+            # Whoever sent it here, because a front end's database is being repaired, will know better.
+            elsewhere = found is None and await uns.ask(uns.providers.has_left(init.pid))
             uns.throttle.failed(self._party, now)
             await self._even_out(begun)
-            raise _Rejection("access-denied")
+            raise _Rejection("try-later" if elsewhere else "access-denied")
         uns.throttle.passed(init.pid, now, self._party)
         provider, status = found
         if uns.sessions_of(provider.pid, self.gateway) >= uns.settings.connections_per_provider:

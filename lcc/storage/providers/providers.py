@@ -92,8 +92,15 @@ class ProviderReader:
     def login(self, pid: int) -> Deferred[tuple[Provider, ProviderStatus] | None]:
         return self._logins.ask(pid)
 
+    def has_left(self, pid: int) -> Deferred[bool]:
+        return self._database.select(_has_left, pid)
+
     def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
         return self._database.select(provider_status, pid, errors_max)
+
+
+def _has_left(txn: Txn, pid: int) -> bool:
+    return txn.one("SELECT 1 FROM fenced WHERE pid = ? AND state = ?", [pid, Fence.LEFT.value]) is not None
 
 
 def registered_provider(txn: Txn, pid: int) -> Provider | None:

@@ -44,6 +44,7 @@ class FakeDatabase:
         self.providers: dict[int, Provider] = {7: Provider(7, (ROOT,), HASH), 8: Provider(8, (ROOT,), HASH)}
         self.statuses: dict[int, ProviderStatus] = {}
         self.sessions: dict[int, Session] = {}
+        self.left: set[int] = set()
         self.drawn: dict[int, int] = {}
         self.asked_by_sites: dict[str, tuple[float, str]] = {}
         self.under_way: set[FullSetKey] = set()
@@ -64,6 +65,9 @@ class FakeDatabase:
     def login(self, pid: int) -> Deferred[tuple[Provider, ProviderStatus] | None]:
         provider = self.providers.get(pid)
         return self._answer(provider and (provider, attrs.evolve(self._status(pid), errors=())))
+
+    def has_left(self, pid: int) -> Deferred[bool]:
+        return self._answer(pid in self.left)
 
     def status(self, pid: int, errors_max: int) -> Deferred[ProviderStatus]:
         return self._answer(self._status(pid))
