@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lcc.errors import StoreUnavailable
 from lcc.model.moves import MoveState
 from lcc.roles.cu.front import changes, listing
 from lcc.roles.cu.front.tokens import FrontToken, Position, parse_front_token
@@ -275,8 +277,14 @@ def test_a_token_of_a_later_state_of_the_front_ends_database(caches: MovingCache
     # One that has just been started, and one whose database was put back.
     assert follower.answer(caches.reader()) == 0
     caches.front.now(lambda txn: txn.execute("DELETE FROM moves"))
-    with pytest.raises(StartAgain, match="front end"):
-        follower.answer(caches.reader())
+    caches.front.now(lambda txn: txn.execute("UPDATE meta SET value = '0' WHERE name = 'flip'"))
+    since = attrs.evolve(follower.query, since=follower.token)
+    with pytest.raises(StoreUnavailable, match="fe repair"):
+        result_of(caches.reader().begin(since, FORM))
+    # Another front end's: the sub-LCCs do not know its timelines.
+    foreign = re.sub(r"~([0-9]+)\.[^.]+\.", r"~\1.other.", follower.token)
+    with pytest.raises(StartAgain, match="another front end"):
+        result_of(caches.reader().begin(attrs.evolve(since, since=foreign), FORM))
 
 
 def test_a_deletion_that_was_purged(caches: MovingCaches) -> None:
