@@ -11,7 +11,9 @@ from lcc.domain.sites import (
     file_in,
     follow_on_host,
     host_of,
+    hosts_of,
     is_provable,
+    name_of,
     port_of,
     site_folder,
 )
@@ -53,6 +55,7 @@ def test_the_folder_that_a_url_means(text: str, folder: str) -> None:
         *("http://host:8080/", "https://host:80/", "http://host:443/", "http://host:0/", "http://host:99999/"),
         *("http:///x", "http://127.1/", "http://0x7f.1/", "http://[::1%25eth0]/", "http://ho\0st/", "http://ho\nst/"),
         "http://host/" + "x" * URL_CHARS,
+        "http://host/" + "x/../" * (URL_CHARS // 5) + "/",  # shrinks
         "http://host/" + "ä" * (URL_CHARS // 6),  # grows when it is made normal
     ],
 )
@@ -134,6 +137,18 @@ def test_redirects_that_are_none(location: str) -> None:
     assert caught.value.entry.name == "bad-response"
 
 
+def test_from_https_to_https_and_from_http_to_https() -> None:
+    for url in ("http://host/a", "https://host/a"):
+        assert follow_on_host(False)(url, "https://host/b") == "https://host/b"
+
+
+@pytest.mark.parametrize("start", ["http://other/", "http://host/", "https://host:8443/"])
+def test_of_where_it_leads_three_hundred_characters_are_told(start: str) -> None:
+    with pytest.raises(FetchError) as caught:
+        follow_on_host(False)("https://host/", start + "x" * 1000)
+    assert caught.value.detail.count("x") == 300 - len(start)
+
+
 def test_any_port_is_any_port_of_the_host() -> None:
     follow = follow_on_host(True)
     assert follow("http://host:8080/", "https://host:8443/") == "https://host:8443/"
@@ -155,7 +170,16 @@ def test_ports() -> None:
     assert (port_of("http://h/"), port_of("https://h/"), port_of("http://[::1]:81/"), port_of("http://[::1]/")) == (
         *(80, 443, 81, 80),
     )
+    assert port_of("http://h:65535/") == 65535
     assert FILE_NAME_CHARS < URL_CHARS
+
+
+def test_names_of_hosts() -> None:
+    assert host_of("http://h:81/a?u=http://k/b") == "h:81"
+    assert [name_of(f"http://{host}/") for host in ("h", "h:81", "[2001:db8::1]", "[2001:db8::1]:81")] == [
+        *("h", "h", "[2001:db8::1]", "[2001:db8::1]"),
+    ]
+    assert hosts_of(["http://k/", "https://h/a/", "http://h:81/", "file:///a/"]) == ("h", "k")
 
 
 def test_a_site_has_room_for_the_name_of_its_file() -> None:

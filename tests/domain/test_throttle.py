@@ -104,8 +104,9 @@ def test_an_event_that_is_taken_back_counts_no_longer() -> None:
     for _ in range(3):
         windows.add(key, 0.0)
     windows.take_back(key, 1.0)
-    assert windows.count(key, 1.0) == 2
+    assert windows.count(key, 1.0) == 2 and windows.seconds_left(key, 1.0) == 59.0
     windows.take_back(key, 1.0)
+    assert windows.count(key, 1.0) == 1
     windows.take_back(key, 1.0)
     assert windows.count(key, 1.0) == 0 and windows.seconds_left(key, 1.0) == 0.0
     # The next one begins a window of its own.

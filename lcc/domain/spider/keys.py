@@ -19,7 +19,7 @@ def host_key(root: str) -> bytes:
 
     :param root: of all that its host and port have, normal (:func:`lcc.domain.urls.site_of`).
     """
-    return blake2b(root.encode("utf-8", "surrogatepass"), digest_size=HOST_KEY_BYTES).digest()
+    return blake2b(root.encode(), digest_size=HOST_KEY_BYTES).digest()
 
 
 def url_key(curl: str) -> bytes:
@@ -29,7 +29,7 @@ def url_key(curl: str) -> bytes:
     """
     root_end = curl.find("/", curl.find("://") + 3) + 1
     whole = _URL.copy()
-    whole.update(curl.encode("utf-8", "surrogatepass"))
+    whole.update(curl.encode())
     return host_key(curl[:root_end])[:_HOST_PART_BYTES] + whole.digest()
 
 

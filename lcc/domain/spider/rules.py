@@ -18,7 +18,7 @@ from lcc.domain.registered_domain import registered_domain
 from lcc.domain.retries import doubled_seconds
 from lcc.domain.spider.keys import host_key, host_of_root
 from lcc.domain.urls import owner_of
-from lcc.errors import GONE_STATUSES, Remedy, entry_for
+from lcc.errors import Remedy, entry_for
 from lcc.interfaces import IFrontierRules
 from lcc.model.crawls import DOMAIN_HOSTS_MAX, HOSTS_MAX, NEVER, CrawlSettings, Owners, UrlOrder, bucket_of
 
@@ -209,8 +209,6 @@ class FrontierRules:
 
     def is_fault_of_host(self, code: int) -> bool:
         """Whether an error says more of the host than of the URL."""
-        if code in GONE_STATUSES:
-            return False
         return entry_for(code).remedy in (Remedy.HOLD_PROVIDER, Remedy.RETRY)
 
     def fail_host(self, failures: int, parkings: int, now: int) -> HostFault:
