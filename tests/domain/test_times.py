@@ -32,8 +32,9 @@ def test_a_time_that_no_calendar_has_is_the_nearest_that_it_has(seconds: float, 
 def test_times_as_they_are_told() -> None:
     assert parse_time(" 2026-01-01T00:00:00 ") == parse_time("2026-01-01T01:00:00+01:00") == 1_767_225_600
     assert parse_time("1767225600.9") == 1_767_225_600
+    assert parse_time("1970-01-01T00:00:00.5") == 0 and parse_time("1969-12-31T23:59:59.5") == -1
     # Digits of other scripts, which Python reads.
-    for text in ("\u0662026-01-01", "soon", "", "10000000000000"):
+    for text in ("\u0662026-01-01", "2026-01-01\u066001:00", "soon", "", "10000000000000"):
         with pytest.raises(ValueError, match="neither ISO 8601 nor seconds"):
             parse_time(text)
 

@@ -224,6 +224,8 @@ def test_when_hours_were_closed() -> None:
     assert slots.closed_spans("6-18", midnight, NOON) == [(midnight, midnight + 6 * HOUR)]
     assert slots.closed_spans("6-18", midnight, midnight + 5 * HOUR) == []
     assert slots.closed_spans("6-18", midnight, midnight + 6 * HOUR) == [(midnight, midnight + 6 * HOUR)]
+    # It closes now.
+    assert slots.closed_spans("6-18", midnight - 12 * HOUR, midnight - 6 * HOUR) == []
     # Eight periods back at most.
     found = slots.closed_spans("6-18", 0, NOON)
     assert len(found) == 8 and found[-1] == (midnight - 6 * HOUR, midnight + 6 * HOUR)
