@@ -18,6 +18,7 @@ from lcc.domain.urls import (
     is_surely_normal,
     names_scheme,
     normalise,
+    normalise_prefix,
     normalise_root,
     owner_of,
     recoded,
@@ -25,6 +26,7 @@ from lcc.domain.urls import (
     redirect_target,
     redirected_to,
     resolve,
+    scheme_of,
     site_of,
 )
 from lcc.errors import FetchError, UrlError
@@ -416,3 +418,53 @@ def test_a_followed_redirect_leads_to_no_longer_a_url_than_there_may_be() -> Non
     assert followed_redirect("http://h/", f"\t {long} ") == long
     with pytest.raises(FetchError, match="more than"):
         followed_redirect("http://h/", long + "a")
+
+
+def test_the_scheme_of_a_url() -> None:
+    assert scheme_of("http://h:81/a:b") == "http" and scheme_of("file:///a") == "file"
+
+
+def test_a_root_as_long_as_a_url_is_made_normal_too() -> None:
+    root = "HTTP://SITE.example/".ljust(URL_CHARS, "a")
+    assert normalise_root(root) == root.replace("HTTP://SITE", "http://site")
+
+
+def test_the_last_dot_segments_leave_a_folder() -> None:
+    assert normalise("http://h/a/b/..") == "http://h/a/" and normalise("http://h/a/b/.") == "http://h/a/b/"
+
+
+def test_urls_inside_begin_with_one_of_the_prefixes() -> None:
+    roots = Roots(["http://h/a", "https://k/", "http://h/a"])
+    assert roots.prefixes == ("http://h/a", "https://h/a", "https://k/")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "normal"),
+    [
+        ("HTTP://", "http://"),
+        ("ftp://", "ftp://"),
+        ("HTTP://SITE.example", "http://site.example/"),
+        ("http://site.example/%7Eme", "http://site.example/~me"),
+    ],
+)
+def test_a_prefix_may_be_a_scheme_alone(prefix: str, normal: str) -> None:
+    assert normalise_prefix(prefix) == normal
+
+
+@pytest.mark.parametrize("prefix", ["", "site", "http:", "http:/", "://"])
+def test_what_is_no_prefix(prefix: str) -> None:
+    with pytest.raises(UrlError):
+        normalise_prefix(prefix)
+
+
+def test_a_host_that_is_no_international_name_is_called_so() -> None:
+    with pytest.raises(UrlError) as caught:
+        normalise("http://\u00fc..example/")
+    assert (caught.value.entry.name, caught.value.detail) == ("bad-url", "the host is no international name")
+
+
+def test_a_redirect_that_leads_nowhere_is_told_in_two_hundred_characters() -> None:
+    with pytest.raises(FetchError) as caught:
+        followed_redirect("http://h/", "http://[" + "x" * 500)
+    assert caught.value.entry.name == "bad-response"
+    assert caught.value.detail.startswith("a redirect to 'http://[xxx") and caught.value.detail.count("x") == 192
