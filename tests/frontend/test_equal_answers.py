@@ -1,4 +1,5 @@
-"""The same questions to one LCC and to a front end over three: equal answers, over HTTP, for every resource."""
+"""The same questions to one LCC and to a front end over three: equal answers, over HTTP, for every resource; and over
+the XML interface."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ import http.client
 import io
 import json
 import re
+import socket
 import tarfile
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from hashlib import md5
 from pathlib import Path
 from typing import Any
@@ -26,9 +29,11 @@ from lcc.model.feeds import PageText
 from lcc.model.items import text_object
 from lcc.roles.cu.packages.production import Where, Workshop, content_ports, package_threads
 from lcc.roles.cu.web.site import build_site
+from lcc.roles.cu.xml.session import XmlUsers
 from lcc.storage.providers.providers import add_provider
 from tests.frontend.worlds import PIDS, Worlds
 from tests.support.browser import Reply
+from tests.support.roles.xml_users import Told, documents, query, understand
 from tests.support.servers.content_host import ContentHost
 
 PAGES = 40
@@ -44,6 +49,7 @@ class Asked:
         self.host = ContentHost(home)
         self.keys: list[str] = []
         self._closing: list[Callable[[], Any]] = []
+        self.xml_ports: list[int] = []
         self.ports = [self._serve(cache) for cache in (self.worlds.one, self.worlds.several)]
 
     def _serve(self, cache: Any) -> int:
@@ -57,7 +63,10 @@ class Asked:
         site = build_site(cache, client, workshop, settings, "content", clock, None)
         self.resources = {name.decode() for name in site.wrappedFactory.resource.children}  # type: ignore[attr-defined]
         port = reactor.listenTCP(0, site, interface="127.0.0.1")  # type: ignore[attr-defined]
-        self._closing += [port.stopListening, workshop.stop, client.close]
+        users = XmlUsers(cache, client, settings, "content", clock, None)
+        xml = reactor.listenTCP(0, users, interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.xml_ports.append(xml.getHost().port)
+        self._closing += [port.stopListening, xml.stopListening, workshop.stop, client.close]
         return port.getHost().port  # type: ignore[no-any-return]
 
     def fill(self) -> None:
@@ -90,6 +99,21 @@ class Asked:
     async def both(self, path: str, body: bytes | None = None, method: str = "", **headers: str) -> list[Reply]:
         """What the two answer."""
         return [await deferToThread(_ask, port, path, body, method, headers) for port in self.ports]
+
+    async def both_in_xml(self, question: bytes) -> list[Told]:
+        """What the two answer over the XML interface."""
+        return [await deferToThread(_ask_in_xml, port, question) for port in self.xml_ports]
+
+
+def _ask_in_xml(port: int, question: bytes) -> Told:
+    heard = b""
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as connection:
+        connection.sendall(question)
+        connection.shutdown(socket.SHUT_WR)
+        while data := connection.recv(65536):
+            heard += data
+    (document,) = documents(heard)
+    return understand(document)
 
 
 def _register(txn: Any, pid: int) -> None:
@@ -213,6 +237,47 @@ async def test_the_same_questions_to_one_lcc_and_to_a_front_end_over_three(asked
             token = json.loads(reply.body.splitlines()[-1])["next"]
             rest = await deferToThread(_ask, port, f"{path}{mark}since={token}", None, "", {})
             assert rest.status == 200 and ("tar" in path or len(lines(rest)) == 1)
+
+
+XML_QUESTIONS: list[dict[str, str]] = [
+    {},
+    {"limit": "7"},
+    {"provider": "105 201"},
+    {"provider": "999"},
+    {"prefix": "http://p205.example/"},
+    {"mimetype": "image/*"},
+    {"content": "yes"},
+    {"since": "0"},
+    {"since": "0", "provider": "105", "content": "yes"},
+    {"since": "0", "mimetype": "text/*"},
+    {"since": "x"},
+]
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_same_questions_over_the_xml_interface(asked: Asked) -> None:
+    rows = 0
+    for fields in XML_QUESTIONS:
+        one, several = await asked.both_in_xml(query(**fields))
+        assert (one.root, one.reason, one.faults) == (several.root, several.reason, several.faults), fields
+        assert (one.end is None) == (several.end is None), fields
+        assert _without_changes(one) == _without_changes(several), fields
+        rows += len(one.rows)
+        if "since" in fields and one.end is not None:
+            # Tokens go on where they were.
+            for told, port in zip((one, several), asked.xml_ports, strict=True):
+                assert told.end is not None
+                again = query(**{**fields, "since": told.end["next"]})
+                rest = await deferToThread(_ask_in_xml, port, again)
+                assert rest.end is not None and not rest.rows
+    assert rows > 3 * PAGES
+    one, several = await asked.both_in_xml(query().replace(b"/>", b' limit="x"/>'))
+    assert one == several and one.faults
+
+
+def _without_changes(told: Told) -> list[dict[str, Any]]:
+    found = [{name: value for name, value in row.items() if name != "change"} for row in told.rows]
+    return sorted(found, key=lambda row: row["key"])
 
 
 @pytest_twisted.ensureDeferred

@@ -6,12 +6,9 @@ was broken ends it; the run's folder is kept, and its violations stand in the fi
 
 from __future__ import annotations
 
-import argparse
-import signal
 import sys
-import time
-from pathlib import Path
 
+from .commands import new_seed, parser, stop_in_order, tell
 from .results import Results
 from .run import Broken, Plan, run
 
@@ -20,24 +17,18 @@ BACKENDS = ("sqlite", "mariadb")
 
 def main() -> int:
     """The exit code: 1 if a promise was broken, in whichever run."""
-    parser = argparse.ArgumentParser(prog="make kill-test")
-    parser.add_argument("--kills", type=int, default=100, help="in all, what the file has included")
-    parser.add_argument("--each", type=int, default=60, help="kills of one run")
-    parser.add_argument("--rounds", type=int, default=2, help="times in a run when it is left alone, and judged")
-    parser.add_argument("--results", type=Path, default=Path("build/kill-test.jsonl"))
-    parser.add_argument("--backend", choices=(*BACKENDS, "galera"), help="only this one")
-    parser.add_argument(
+    settings = parser("kill-test", __doc__, "in all", "kills of one run", (*BACKENDS, "galera"))
+    settings.set_defaults(kills=100, each=60)
+    settings.add_argument("--rounds", type=int, default=2, help="times in a run when it is left alone, and judged")
+    settings.add_argument(
         "--slow-central",
         action="store_true",
         help="runs whose queue manager is 600 ms away from the central BOT-M, and whose BOT-Ms lose their connections"
         " to that again and again; --kills counts only these",
     )
-    parser.add_argument("--seed", type=int, help="one run with this seed, reported but not added to the file")
-    parser.add_argument("--table", action="store_true", help="only show what was reached")
-    options = parser.parse_args()
-    # Also where it runs in the background: all processes are ended, and what was not finished is forgotten.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    settings.add_argument("--table", action="store_true", help="only show what was reached")
+    options = settings.parse_args()
+    stop_in_order()
     results = Results(options.results)
     backends = (options.backend,) if options.backend else BACKENDS
     try:
@@ -49,7 +40,7 @@ def main() -> int:
         while not options.table and (reached := results.kills(slow_central=slow)) < options.kills:
             backend = min(backends, key=lambda name: results.kills(name, slow_central=slow))
             kills = min(options.each, max(2, options.kills - reached))
-            plan = Plan(time.time_ns() % 10**6, backend, kills, options.rounds, slow_central=slow)
+            plan = Plan(new_seed(), backend, kills, options.rounds, slow_central=slow)
             tell(f"{plan.kills} kills on {backend}, seed {plan.seed}")
             results.add(run(plan, tell))
             tell(f"{results.kills(slow_central=slow)} kills in all")
@@ -62,11 +53,6 @@ def main() -> int:
         pass
     print(results.table())
     return 1 if results.violations() else 0
-
-
-def tell(text: str) -> None:
-    """Say something to who watches."""
-    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,8 @@ from tests.support.processes.crawling import Crawling
 from tests.support.servers.linked_sites import LinkedSites, SiteServer, generate
 from tests.support.waiting import wait_for
 
+from .commands import new_seed, parser, stop_in_order, tell
+from .logs import TRACEBACKS, faults_in_logs
 from .results import Results
 
 ROLES = ("uns", "qm", "botm", "bot", "cu", "scheduler", "manager", "spider")
@@ -229,11 +231,7 @@ class Run:
                 # Who was started just now may not have come to its first line.
                 if time.monotonic() - self._started.get(name, 0.0) > STARTING_SECONDS:
                     faults.append(f"{name} does not end in order: {error!r}")
-        for name in self.names:
-            log = self.world.system.log(name)
-            for word in ("Traceback", "Unhandled"):
-                if word in log:
-                    faults.append(f"log of {name}: {log[max(0, log.index(word) - 300) :][:2500]}")
+        faults += faults_in_logs(self.names, self.world.system.log, TRACEBACKS)
         if faults:
             raise Broken(faults)
 
@@ -337,48 +335,33 @@ def run(plan: Plan, tell: Any, before: Counter[str] | None = None) -> dict[str, 
 
 def main() -> int:
     """The exit code: 1 if something was not as it must be, in whichever run."""
-    parser = argparse.ArgumentParser(prog="make kill-spider", description=__doc__)
-    parser.add_argument("--kills", type=int, default=200, help="of each role, what the file has included")
-    parser.add_argument("--each", type=int, default=120, help="kills of one run, at most")
-    parser.add_argument("--pages", type=int, default=50, help="of each site")
-    parser.add_argument("--results", type=Path, default=Path("build/kill-spider.jsonl"))
-    parser.add_argument("--backend", choices=BACKENDS, help="only this one")
-    parser.add_argument("--seed", type=int, help="one run with this seed, not added to the file")
-    options = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    options = parser("kill-spider", __doc__, "of each role", "kills of one run, at most", BACKENDS)
+    options.set_defaults(kills=200, each=120)
+    options.add_argument("--pages", type=int, default=50, help="of each site")
+    return _main(options.parse_args())
+
+
+def _main(options: argparse.Namespace) -> int:
+    stop_in_order()
     results = Results(options.results)
     backends = (options.backend,) if options.backend else BACKENDS
     try:
         if options.seed is not None:
             print(run(Plan(options.seed, backends[0], options.each, pages=options.pages), tell), flush=True)
             return 0
-        while min((kills := killed(results))[role] for role in (*ROLES, WORKER)) < options.kills:
+        while min((kills := results.killed())[role] for role in (*ROLES, WORKER)) < options.kills:
             backend = min(backends, key=results.kills)
-            plan = Plan(time.time_ns() % 10**6, backend, options.each, pages=options.pages)
+            plan = Plan(new_seed(), backend, options.each, pages=options.pages)
             tell(f"seed {plan.seed} on {plan.backend}")
             results.add(run(plan, tell, kills))
-            tell(f"{results.runs[-1]}; in all {dict(killed(results))}")
+            tell(f"{results.runs[-1]}; in all {dict(results.killed())}")
     except Broken as broken:
         print(broken, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         pass
-    print(f"{len(results.runs)} runs, kills: {dict(killed(results))}")
+    print(f"{len(results.runs)} runs, kills: {dict(results.killed())}")
     return 1 if results.violations() else 0
-
-
-def killed(results: Results) -> Counter[str]:
-    """Kills of each role in all runs."""
-    kills: Counter[str] = Counter()
-    for each in results.runs:
-        kills.update(each["kills"])
-    return kills
-
-
-def tell(text: str) -> None:
-    """Say something to who watches."""
-    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
 if __name__ == "__main__":

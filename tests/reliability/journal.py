@@ -6,17 +6,22 @@ Written by :mod:`world`, read by :mod:`oracle`.  Each event has ``e``, its kind,
   kind, version]`` of each element; the kinds are those of :class:`Op`)
 * ``welcome``: the UNS's greeting on the connection for set ``n``: ``seq``, ``count``, ``errors`` (``[code, id]``),
   ``wanted`` (a full set, why)
+* ``drawn``: a notifier has an order number for its set ``n``: ``order``
 * ``answer``: what came of set ``n``: ``how`` (ACCEPTED, REJECTED, UNSENT or UNKNOWN), ``code``, ``faults`` (``[code,
   id]``), ``received``
 * ``ask``: a request has come: ``pid``, ``path``, ``agent`` (the robot), ``active`` (requests of the provider that are
   being answered, this one included), ``lag`` (by how much this process was late lately, in seconds)
 * ``gave``: it was answered: ``pid``, ``path``, ``status``, ``bytes`` (of the body)
+* ``site``: a newcomer's registration has begun: ``name`` of its site
+* ``registered``: it has ended: ``name``, ``password``, ``pids`` of its answers (none: it has not waited)
+* ``refused``: what a newcomer asked for was not answered with 200: ``status``, ``text``
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,6 +88,8 @@ class ToldSet:
     received: int = 0
     welcomed: float = 0.0
     answered: float = float("inf")
+    drawn: float | None = None
+    """When a notifier had its order number; None: it is a provider's own."""
 
 
 @attrs.frozen
@@ -121,13 +128,30 @@ class Gave:
 
 
 @attrs.define
+class Newcomer:
+    """Who has registered a site.
+
+    :ivar pids: ids that the answers had; empty: it has not waited for one.
+    """
+
+    name: str
+    pids: tuple[int, ...] = ()
+    password: str = ""
+
+
+@attrs.define
 class Journal:
-    """All of it, read."""
+    """All of it, read.
+
+    :ivar refused: status -> how often a newcomer was answered with it.
+    """
 
     sets: dict[int, ToldSet] = attrs.field(factory=dict)
     welcomes: list[Welcome] = attrs.field(factory=list)
     asked: list[Asked] = attrs.field(factory=list)
     gave: list[Gave] = attrs.field(factory=list)
+    newcomers: dict[str, Newcomer] = attrs.field(factory=dict)
+    refused: Counter[int] = attrs.field(factory=Counter)
 
     @classmethod
     def read(cls, path: Path) -> Journal:
@@ -150,6 +174,15 @@ class Journal:
                 told.seq, told.welcomed = event["seq"], when
                 errors = tuple((code, id) for code, id in event["errors"])
                 self.welcomes.append(Welcome(told.pid, when, event["seq"], event["count"], errors, event["wanted"]))
+            case "drawn":
+                told = self.sets[event["n"]]
+                told.seq, told.welcomed, told.drawn = event["order"], told.time, when
+            case "site":
+                self.newcomers[event["name"]] = Newcomer(event["name"])
+            case "registered":
+                self.newcomers[event["name"]] = Newcomer(event["name"], tuple(event["pids"]), event["password"])
+            case "refused":
+                self.refused[event["status"]] += 1
             case "answer":
                 told = self.sets[event["n"]]
                 told.how, told.code, told.received = event["how"], event["code"], event["received"]

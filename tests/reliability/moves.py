@@ -3,13 +3,14 @@
 ``python -m tests.reliability.moves --kills 500 [--seed N] [--backend galera]``
 
 Three sub-LCCs, a front end, and its database on SQLite or on a Galera cluster of three, whose nodes are killed, too.
-Providers publish through ``lcc-fe-uns``, and move at random; content users follow ``lcc-fe-cu``, each answer with
-another limit.  A run has three parts:
+Providers publish through ``lcc-fe-uns``, of some a notifier tells at its port of notifiers, newcomers register at
+``lcc-fe-rs`` and publish then; all of them move at random.  Content users follow ``lcc-fe-cu``, each answer with
+another limit, and one reads listings and ResourceSync.  A run has three parts:
 
 * *cells*: a move is watched, and a process is killed as soon as it is in a state: each state of a move with each
   process that has to do with it;
-* random kills, of several at once now and then;
-* then nobody publishes any more, and providers move on while processes are killed.
+* random kills, of several at once now and then; before the last ones nobody publishes any more;
+* then, at rest, providers move on, and newcomers register, while processes are killed.
 
 After the second and the third it is left alone until it is at rest, and judged, from outside (:mod:`oracle`,
 :mod:`moves_oracle`):
@@ -17,8 +18,10 @@ After the second and the third it is left alone until it is at rest, and judged,
 * all that holds of an LCC holds of the sub-LCCs together: no accepted set is lost, no error, no count; the web server
   has never seen two requests of a provider at once, nor one outside of its hours or beyond its bandwidth;
 * each provider is in one sub-LCC, as a whole, and the front end says in which;
-* content users have what the caches have together;
-* while nobody publishes nothing is fetched;
+* each newcomer is one provider, with an id of the sub-LCC that made it, or none if it was not answered;
+* content users have what the caches have together, and were told nothing again that they knew; listings have each
+  page once;
+* while nobody publishes nothing is fetched, content users are told nothing, and each listing is the whole cache;
 * ``fsck`` finds nothing but what killed processes leave behind; no process has logged a traceback; all end in order.
 
 What was reached stands in a file, so it can be stopped and goes on where it was: with the cells that had the fewest.
@@ -26,11 +29,10 @@ What was reached stands in a file, so it can be stopped and goes on where it was
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import random
 import shutil
-import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -47,12 +49,25 @@ from tests.support.processes.followers import Follower
 from tests.support.waiting import wait_for
 
 from .cluster import KINDS, Kind, Registered
+from .commands import new_seed, parser, stop_in_order, tell
 from .faults import Faults
 from .journal import Journal
-from .moves_oracle import check_copies, check_quiet, judge_all, whole_case
+from .listings import Listing, listings
+from .logs import faults_in_logs
+from .moves_oracle import (
+    check_copies,
+    check_listings,
+    check_quiet,
+    check_ranges,
+    check_repeats,
+    judge_all,
+    registered,
+    repeats,
+    whole_case,
+)
 from .oracle import Violation, figures
 from .results import Results
-from .run import PATIENCE_SECONDS, SERVERS, TICK_SECONDS, Broken, World, around
+from .run import PATIENCE_SECONDS, ROOT, SERVERS, TICK_SECONDS, Broken, World
 from .sub_lccs import FRONT, NODE, ROLES, SubLccs
 
 BACKENDS = ("sqlite", "galera")
@@ -69,6 +84,8 @@ POLL_SECONDS = 0.0005
 ANSWER_SECONDS = 0.03
 CANCEL_SHARE = 0.08
 FAULT_SECONDS = 1.2
+DRAIN_SHARE = 0.25
+"""Of the random kills, those that come when nobody publishes any more."""
 MOVE_SECONDS_MAX = 300.0
 """So long a move is waited for."""
 
@@ -80,6 +97,8 @@ class Plan:
     :ivar cells: what is killed when (see :data:`CELLS`).
     :ivar kills: random ones, after that.
     :ivar quiet: kills while nobody publishes.
+    :ivar providers: that publish; ``noticed``: that a notifier tells of.
+    :ivar newcomer_seconds: between two newcomers, on average.
     :ivar move_seconds: between two moves, on average.
     :ivar special: every third provider is of one of these kinds.
     :ivar whole: each sub-LCC is one process.
@@ -91,9 +110,11 @@ class Plan:
     kills: int = 30
     quiet: int = 5
     subs: int = 3
-    providers: int = 24
+    providers: int = 50
+    noticed: int = 4
+    newcomer_seconds: float = 6.0
     followers: int = 3
-    pace_seconds: float = 10.0
+    pace_seconds: float = 12.0
     move_seconds: float = 3.0
     special: tuple[Kind, ...] = KINDS
     whole: bool = False
@@ -115,11 +136,17 @@ class Run:
         self.lccs = SubLccs(folder / "lcc", server, plan.subs, whole=plan.whole)
         self._port = free_port()
         self.providers: list[Registered] = []
+        """All that are known to be there, newcomers included when they were last looked at."""
+        self._ranges: dict[int, str] = {}
         self.world: World | None = None
         self.followers = [
             Follower(f"unix:{self.lccs.front.folder}/home/cu.sock", folder / f"follower{number}", "random")
             for number in range(1, plan.followers + 1)
         ]
+        self._reader: subprocess.Popen[bytes] | None = None
+        self._quiet = float("inf")
+        self.counted: Counter[str] = Counter()
+        """What content users and newcomers have done."""
         self.faults = Faults(self.lccs, self._random, 0.0, self._kill_follower)
         self.lccs.meanwhile = self.faults.tick
         self._move_due = 0.0
@@ -133,7 +160,9 @@ class Run:
         lccs.start(*lccs.configs)
         wait_for("all sub-LCCs are there", self._are_up, PATIENCE_SECONDS)
         lccs.join()
-        self.providers = lccs.register(plan.providers, self._port, plan.special)
+        publishing = lccs.register(range(plan.providers), self._port, plan.special)
+        noticed = lccs.register(range(plan.providers, plan.providers + plan.noticed), self._port, ())
+        self.providers = publishing + noticed
         wait_for("all have reported", self._have_reported, PATIENCE_SECONDS)
         self.world = World(
             self.folder,
@@ -143,27 +172,57 @@ class Run:
                 "unses": [lccs.front.port],
                 "pace": plan.pace_seconds,
                 "answer": ANSWER_SECONDS,
-                "providers": [[each.pid, each.password, each.name] for each in self.providers],
+                "providers": [[each.pid, each.password, each.name] for each in publishing],
+                "noticed": [[each.pid, each.name] for each in noticed],
+                "notifiers": f"unix:{lccs.front.folder}/home/notify-scheduler.sock",
+                "rs": lccs.front.rs_port,
+                "newcomers": plan.newcomer_seconds,
             },
         )
         for follower in self.followers:
             follower.start()
+        self._read_listings()
         wait_for("the first pages are fetched", lambda: '"gave"' in self._journal_text(), PATIENCE_SECONDS)
         for cell in plan.cells:
             self._cell(cell)
         before = sum(self.faults.kills.values())
+        self._random_kills(before + plan.kills - int(DRAIN_SHARE * plan.kills))
+        self.world.ask_to_pause()
         self._random_kills(before + plan.kills)
-        self.world.pause()
+        self.world.wait_for_pause()
         self._rest()
         self._judge()
         begun = len(self._journal().asked)
+        self._quiet = time.time()
+        self.world.register()
         before = sum(self.faults.kills.values())
         self._random_kills(before + plan.quiet)
+        self.world.pause()
         self._rest()
+        wait_for("listings are read", self._have_read, PATIENCE_SECONDS)
         found = self._judge(list(check_quiet(self._journal().asked[begun:])))
         self._fsck()
         self._end()
         return found
+
+    def _read_listings(self) -> None:
+        command = [sys.executable, "-m", "tests.reliability.listings", f"{self.lccs.front.folder}/home/cu.sock"]
+        with (self.folder / "listings.log").open("ab") as log:
+            self._reader = subprocess.Popen([*command, str(self._listings_path)], stdout=log, stderr=log, cwd=ROOT)
+
+    @property
+    def _listings_path(self) -> Path:
+        return self.folder / "listings"
+
+    def _listings(self) -> list[Listing]:
+        assert self._reader is not None
+        if self._reader.poll() is not None:
+            raise AssertionError((self.folder / "listings.log").read_text()[-2000:])
+        return list(listings(self._listings_path))
+
+    def _have_read(self) -> bool:
+        """One listing and one resource list, at least, while nobody published."""
+        return {bool(each.pid) for each in self._listings() if each.began > self._quiet} == {True, False}
 
     def _are_up(self) -> bool:
         return all((sub.folder / "home" / "lcc.db").exists() for sub in self.lccs.subs.values())
@@ -289,10 +348,19 @@ class Run:
         self._tell(f"{sum(self.faults.kills.values())} kills, at rest after {self.quiet_seconds[-1]:.0f} s")
 
     def _judge(self, before: list[Violation] | None = None) -> dict[str, int]:
-        found = self.lccs.found(self.providers)
         journal = self._journal()
-        violations = [*(before or []), *judge_all(self.providers, self._port, journal, found), *self._logs()]
+        self._welcome(registered(self._port, journal, self.lccs.roots()))
+        found = self.lccs.found(self.providers)
         case = whole_case(self.providers, self._port, journal, found)
+        read, told = self._listings(), [each.tellings() for each in self.followers]
+        violations = [
+            *(before or []),
+            *judge_all(self.providers, self._port, journal, found),
+            *check_ranges(self.providers, found, self._ranges),
+            *check_listings(case, read, self._quiet),
+            *check_repeats(case, told, self._quiet),
+            *self._logs(),
+        ]
         end = time.monotonic() + PATIENCE_SECONDS
         while wrong := list(check_copies(case, [each.copy() for each in self.followers])):
             if violations or time.monotonic() > end:
@@ -301,15 +369,27 @@ class Run:
             time.sleep(0.5)
         if violations:
             raise Broken(violations, self.folder)
+        self.counted = Counter(
+            newcomers=len(journal.newcomers),
+            unanswered_newcomers=sum(not each.pids for each in journal.newcomers.values()),
+            noticed_sets=sum(each.drawn is not None for each in journal.sets.values()),
+            listings=sum(not each.pid for each in read),
+            resource_lists=sum(bool(each.pid) for each in read),
+            told=sum(len(each) for each in told),
+            told_again=sum(1 for each in told for _ in repeats(each)),
+        )
         return figures(case)
 
+    def _welcome(self, newcomers: list[Registered]) -> None:
+        """Those that have come are providers like others; they move, too."""
+        known = {each.pid for each in self.providers}
+        self.providers += [each for each in newcomers if each.pid not in known]
+        self._ranges |= {
+            each.pid: self.lccs.range_of(each.pid) for each in self.providers if each.pid not in self._ranges
+        }
+
     def _logs(self) -> list[Violation]:
-        return [
-            Violation("log", f"{name}: {around(self.lccs.log(name), word)}")
-            for name in self.lccs.configs
-            for word in ("Traceback", "Unhandled", "#error]", "#critical]")
-            if word in self.lccs.log(name)
-        ]
+        return [Violation("log", text) for text in faults_in_logs(self.lccs.configs, self.lccs.log)]
 
     def _fsck(self) -> None:
         violations = []
@@ -336,6 +416,9 @@ class Run:
         """End all processes."""
         for follower in self.followers:
             follower.end()
+        if self._reader is not None:
+            self._reader.kill()
+            self._reader.wait()
         if self.world is not None:
             self.world.stop()
         self.lccs.close()
@@ -355,6 +438,7 @@ class Run:
             "moves": dict(sorted(moves.items())),
             "violations": violations,
             **judged,
+            **self.counted,
             "rest_seconds": [round(seconds, 1) for seconds in self.quiet_seconds],
             "seconds": round(time.monotonic() - began, 1),
         }
@@ -388,24 +472,19 @@ def run(plan: Plan, tell: Any = lambda text: None) -> dict[str, Any]:
 
 def main() -> int:
     """The exit code: 1 if a promise was broken, in whichever run."""
-    parser = argparse.ArgumentParser(prog="make kill-moves", description=__doc__)
-    parser.add_argument("--kills", type=int, default=500, help="in all, what the file has included")
-    parser.add_argument("--each", type=int, default=40, help="random kills of one run")
-    parser.add_argument("--cells", type=int, default=12, help="cells of the matrix of one run")
-    parser.add_argument("--providers", type=int, default=24)
-    parser.add_argument("--results", type=Path, default=Path("build/kill-moves.jsonl"))
-    parser.add_argument("--backend", choices=BACKENDS, help="only this one")
-    parser.add_argument("--seed", type=int, help="one run with this seed, not added to the file")
-    parser.add_argument("--table", action="store_true", help="only show what was reached")
-    options = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    settings = parser("kill-moves", __doc__, "random ones, in all", "random kills of one run", BACKENDS)
+    settings.set_defaults(kills=500, each=40)
+    settings.add_argument("--cells", type=int, default=12, help="cells of the matrix of one run")
+    settings.add_argument("--providers", type=int, default=50)
+    settings.add_argument("--table", action="store_true", help="only show what was reached")
+    options = settings.parse_args()
+    stop_in_order()
     results = Results(options.results)
     backends = (options.backend,) if options.backend else BACKENDS
     try:
-        while not options.table and (options.seed is not None or results.kills() < options.kills):
-            backend = min(backends, key=results.kills)
-            seed = options.seed if options.seed is not None else time.time_ns() % 10**6
+        while not options.table and (options.seed is not None or random_kills(results) < options.kills):
+            backend = min(backends, key=lambda name: sum(run["backend"] == name for run in results.runs))
+            seed = options.seed if options.seed is not None else new_seed()
             cells = next_cells(results, backend, options.cells, random.Random(seed))
             plan = Plan(seed, backend, cells, options.each, providers=options.providers)
             tell(f"seed {seed} on {backend}")
@@ -414,7 +493,7 @@ def main() -> int:
                 print(report)
                 return 0
             results.add(report)
-            tell(f"{report}; {results.kills()} kills in all")
+            tell(f"{report}; {random_kills(results)} random kills in all")
     except Broken as broken:
         if broken.report and options.seed is None:
             results.add(broken.report)
@@ -424,6 +503,11 @@ def main() -> int:
         pass
     print(table(results))
     return 1 if results.violations() else 0
+
+
+def random_kills(results: Results) -> int:
+    """Kills in all runs, but those for a cell."""
+    return results.kills() - reached(results).total()
 
 
 def reached(results: Results) -> Counter[str]:
@@ -445,10 +529,9 @@ def next_cells(results: Results, backend: str, count: int, chance: random.Random
 def table(results: Results) -> str:
     """For people."""
     had = reached(results)
-    kills: Counter[str] = Counter()
+    kills = results.killed()
     moves: Counter[str] = Counter()
     for each in results.runs:
-        kills.update(each["kills"])
         moves.update(each["moves"])
     lines = [
         f"{len(results.runs)} runs, {kills.total()} kills {dict(kills)}, moves {dict(moves)}:"
@@ -459,11 +542,6 @@ def table(results: Results) -> str:
     for who in (*SUFFERERS, NODE):
         lines.append(f"  {who:18}" + "".join(f"{had[f'{state.value}, {who}']:>10}" for state in STATES))
     return "\n".join(lines)
-
-
-def tell(text: str) -> None:
-    """Say something to who watches."""
-    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,8 @@ def judge(case: Case) -> list[Violation]:
 
 def begun_by(told: ToldSet) -> float:
     """When a set had begun: it has an order number from then on, or gets none any more."""
+    if told.drawn is not None:
+        return told.drawn
     return told.answered if told.how == ACCEPTED else told.answered + LATE_BEGIN_SECONDS
 
 

@@ -52,6 +52,13 @@ class Results:
             if backend in (None, run["backend"]) and (not slow_central or _is_slow(run))
         )
 
+    def killed(self) -> Counter[str]:
+        """Kills of each role in all runs."""
+        kills: Counter[str] = Counter()
+        for each in self.runs:
+            kills.update(each["kills"])
+        return kills
+
     def violations(self) -> int:
         """All that were found."""
         return sum(run["violations"] for run in self.runs)

@@ -30,6 +30,7 @@ from .cluster import KINDS, Cluster, Kind, Registered
 from .evidence import Evidence, Row, gather, waiting
 from .faults import Faults
 from .journal import Journal
+from .logs import faults_in_logs
 from .oracle import Case, Violation, check_feed, figures, judge
 from .pages import version_of
 from .returns import Returns
@@ -124,10 +125,22 @@ class World:
 
     def pause(self) -> None:
         """Let the providers begin nothing more; returns when they have ended what they had begun."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        self.ask_to_pause()
+        self.wait_for_pause()
+
+    def ask_to_pause(self) -> None:
+        """Let the providers begin nothing more."""
         self._say("pause")
+
+    def wait_for_pause(self) -> None:
+        """Returns when they have ended what they had begun."""
+        assert self._process.stdout is not None
         if self._process.stdout.readline() != "paused\n":
             raise AssertionError("the providers' process has ended")
+
+    def register(self) -> None:
+        """Let newcomers go on, and nobody else."""
+        self._say("register")
 
     def go(self) -> None:
         """Let them go on."""
@@ -281,12 +294,7 @@ class Run:
             time.sleep(0.5)
 
     def _logs(self) -> list[Violation]:
-        return [
-            Violation("log", f"{name}: {around(self.cluster.log(name), word)}")
-            for name in self.cluster.configs
-            for word in ("Traceback", "Unhandled", "#error]", "#critical]")
-            if word in self.cluster.log(name)
-        ]
+        return [Violation("log", text) for text in faults_in_logs(self.cluster.configs, self.cluster.log)]
 
     def _memory(self) -> list[Violation]:
         for name in self.cluster.processes:
@@ -370,12 +378,6 @@ class Run:
             self.cluster.stop_all()
             if self.links is not None:
                 self.links.stop()
-
-
-def around(text: str, word: str) -> str:
-    """What a log says there."""
-    at = text.index(word)
-    return text[max(0, at - 300) : at + 2500]
 
 
 @contextmanager

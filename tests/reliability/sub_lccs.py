@@ -40,6 +40,11 @@ FRONT, FRONT_ROLES = "fe", ("fe-uns", "fe-rs", "fe-cu")
 NODE = "node"
 MACHINES = 10_000
 """Ids of machines that each sub-LCC has."""
+RS_SETTINGS = (
+    "asks_max = 1000000\nchecks_max = 1000000\nproviders_per_host = 1000000\nfull_sets = 100000\n"
+    "database_timeout = 8.0\n"
+)
+"""All newcomers have one address and one host."""
 FRONT_SETTINGS = "[database]\nretries = 3\nconnect_timeout = 2.0\nquery_timeout = 8.0\n"
 STAGED = {
     "staged rows": "SELECT COUNT(*) FROM staged",
@@ -96,11 +101,17 @@ class Found:
 
     :ivar homes: provider -> names of the sub-LCCs that have any of it.
     :ivar placed: provider -> name of the sub-LCC where the front end has it.
+    :ivar roots: provider -> its roots, wherever it is.
+    :ivar begun: provider -> name of the sub-LCC where it was before it moved, if it has.
+    :ivar making: providers that the front end has not made yet.
     """
 
     evidence: dict[str, Evidence]
     homes: dict[int, set[str]]
     placed: dict[int, str]
+    roots: dict[int, set[str]] = attrs.field(factory=dict)
+    begun: dict[int, str] = attrs.field(factory=dict)
+    making: set[int] = attrs.field(factory=set)
 
     def whole(self) -> Evidence:
         """As that of one LCC, but for what each counts by itself."""
@@ -133,7 +144,7 @@ class SubLccs:
         else:
             self.databases = {} if server is None else {f"{NODE}1": server}
         url = server.new_database() if server is not None else f"sqlite:{folder}/fe.sqlite"
-        self.front = FrontEnd(folder / "front", url, FRONT_SETTINGS)
+        self.front = FrontEnd(folder / "front", url, FRONT_SETTINGS, RS_SETTINGS)
         self.subs = {name: Sub(folder, name, url, number * MACHINES + 1) for number, name in enumerate(NAMES[:subs])}
         roles = ("all",) if whole else ROLES
         self.configs = [f"{name}.{role}" for name in self.subs for role in roles]
@@ -149,14 +160,15 @@ class SubLccs:
         )
 
     def join(self) -> None:
-        """Make them sub-LCCs of the front end."""
-        for sub in self.subs.values():
+        """Make them sub-LCCs of the front end, with their ports of notifiers."""
+        for name, sub in self.subs.items():
             sub.join(self.front)
+            self.front.admin("fe", "set", name, "--notifiers", f"unix:{sub.folder}/home/notify-{{role}}.sock")
 
-    def register(self, count: int, port: int, special: tuple[Kind, ...]) -> list[Registered]:
+    def register(self, numbers: range, port: int, special: tuple[Kind, ...]) -> list[Registered]:
         """Register providers, at all sub-LCCs."""
         subs = list(self.subs.values())
-        return [register(subs[index % len(subs)].own, index, port, special) for index in range(count)]
+        return [register(subs[index % len(subs)].own, index, port, special) for index in numbers]
 
     # Processes.
 
@@ -285,7 +297,7 @@ class SubLccs:
         def where(txn: Txn) -> str:
             subs = list_sublccs(txn)
             (row,) = placements(txn, [pid])
-            if row is not None and row.state is not AtHome.HERE:
+            if row is not None and row.state not in (AtHome.HERE, AtHome.MAKING):
                 return f"{row.state.value} in {row.subid}"
             return next(sub.name for sub in subs if (row.subid == sub.subid if row else pid in _pids(sub)))
 
@@ -294,6 +306,11 @@ class SubLccs:
     def name_of(self, subid: int) -> str:
         """Of a sub-LCC."""
         return NAMES[subid - 1]
+
+    def range_of(self, pid: int) -> str:
+        """The sub-LCC that has this id to give."""
+        subs: list[SubLccRow] = self._interact(list_sublccs)
+        return next(sub.name for sub in subs if pid in _pids(sub))
 
     # Rest.
 
@@ -323,7 +340,8 @@ class SubLccs:
     def found(self, providers: list[Registered]) -> Found:
         """What they show at rest."""
         evidence, homes = {}, {each.pid: set[str]() for each in providers}
-        carriers = {move.number("carrier") for move in self.moves()}
+        moves = self.moves()
+        carriers = {move.number("carrier") for move in moves}
         for name, sub in self.subs.items():
             one = gather(sub, sub.own)
             here = {pid for (pid,) in sub.query("SELECT pid FROM pidb")}
@@ -335,7 +353,25 @@ class SubLccs:
             here -= {pid for pid in here & carriers if not sub.query("SELECT 1 FROM pidb WHERE pid = ?", pid)}
             for pid in here:
                 homes.setdefault(pid, set()).add(name)
-        return Found(evidence, homes, {each.pid: self.home(each.pid) for each in providers})
+        making = {
+            pid for (pid,) in self._interact(lambda txn: txn.query("SELECT pid FROM pmdb WHERE state = 'making'"))
+        }
+        return Found(
+            evidence,
+            homes,
+            {each.pid: self.home(each.pid) for each in providers},
+            self.roots(),
+            {move.pid: self.name_of(move.source) for move in reversed(moves)},
+            making,
+        )
+
+    def roots(self) -> dict[int, set[str]]:
+        """Provider -> its roots, wherever it is."""
+        found: dict[int, set[str]] = {}
+        for sub in self.subs.values():
+            for pid, root in sub.query("SELECT pid, root FROM proots"):
+                found.setdefault(pid, set()).add(root)
+        return found
 
 
 def _pids(sub: SubLccRow) -> range:

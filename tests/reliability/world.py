@@ -2,12 +2,16 @@
 
 ``python -m tests.reliability.world WORLD.json JOURNAL``: commands come line by line on standard input.
 
-* ``pause``: no set is begun any more; ``paused`` is printed when the last one has its answer, or will never have one.
+* ``pause``: no set is begun any more, and nobody registers; ``paused`` is printed when the last one has its
+  answer, or will never have one.
+* ``register``: newcomers go on, and nobody else.
 * ``go``: go on.
 * ``mend``: nothing is wrong with any page any more; the paths of those that there are are printed as a JSON list.
 
 The file says ``seed``, ``port`` (of the web server), ``unses`` (their ports), ``pace`` (seconds between two sets of a
-provider, on average), ``providers`` (pid, password and name of each).
+provider, on average), ``providers`` (pid, password and name of each); and, where there are such, ``notifiers`` (the
+endpoint of the port of notifiers), ``noticed`` (pid and name of each provider that the notifier tells of), ``rs``
+(the port of the registration server), ``newcomers`` (seconds between two of them, on average).
 """
 
 from __future__ import annotations
@@ -15,8 +19,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Coroutine
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from twisted.internet import reactor
@@ -27,204 +31,18 @@ from twisted.protocols.basic import LineReceiver
 from twisted.web.http import CACHED
 from twisted.web.server import Request, Site
 
-from lcc.protocols.cp_uns import InitAccepted, UrlFault
-from lcc.provider.client import Unreachable, submit, uns_endpoint
 from tests.support.processes.origin import WatchfulOrigin
 
-from .cutting import CutEndpoint
-from .journal import (
-    ACCEPTED,
-    DELETE,
-    IF_ABSENT,
-    REFUSED,
-    REJECTED,
-    UNKNOWN,
-    UNSENT,
-    UPDATE,
-    JournalWriter,
-)
+from .journal import JournalWriter
+from .newcomers import Newcomers
+from .notices import Noticed, Notifier
 from .pages import Page, content
+from .providers import Provider, Publisher
 
-FIRST_PAGES = 12
-FULL_SHARE, CUT_SHARE, LEAVE_SHARE, REFUSED_SHARE, SLIP_SHARE = 0.07, 0.06, 0.06, 0.03, 0.03
-LEAVE_SECONDS_MAX = 0.1
-"""After that a provider that does not wait for the answer is gone."""
-HEALED_SHARE = 0.7
-TROUBLES = ("404", "500", "503", "cut", "slow")
 SLOW_SECONDS = 3.0
-TIMEOUT_SECONDS, CONNECT_SECONDS = 15.0, 5.0
 LAG_SECONDS = 0.1
 """How often it is measured whether this process keeps up."""
-
-
-class Provider:
-    """One provider: its pages, and what it tells of them."""
-
-    def __init__(self, world: World, pid: int, password: str, name: str, seed: str) -> None:
-        self.pid = pid
-        self.pages: dict[str, Page] = {}
-        self._world = world
-        self._password = password
-        self._name = name
-        self._random = Random(seed)
-        self._pending: set[str] = set()
-        self._told = 0
-        self._made = 0
-        for _ in range(FIRST_PAGES):
-            self._new_page()
-
-    async def live(self, first: bool) -> None:
-        """Tell sets one after the other, for ever."""
-        while True:
-            await deferLater(reactor, self._random.expovariate(1 / self._world.pace))
-            await self._world.may_begin()
-            if first or self._random.random() < FULL_SHARE:
-                await self._tell(True)
-            else:
-                self._change()
-                await self._tell(False)
-            first = False
-            self._world.ended()
-
-    # The pages.
-
-    def _new_page(self) -> None:
-        self._made += 1
-        name = f"{self._made:04d}.html"
-        self.pages[name] = Page(f"/{self._name}/{name}")
-        self._pending.add(name)
-
-    def _change(self) -> None:
-        random = self._random
-        for _ in range(random.randint(1, 4)):
-            luck = random.random()
-            existing = [name for name, page in self.pages.items() if page.exists]
-            if luck < 0.15 or len(existing) < 6:
-                self._new_page()
-                continue
-            name = random.choice(existing)
-            page = self.pages[name]
-            if luck < 0.25:
-                page.exists = False
-            elif luck < 0.4:
-                page.trouble = "" if page.trouble else random.choice(TROUBLES)
-                continue
-            else:
-                page.version += 1
-            self._pending.add(name)
-        # Somewhere something was forgotten, or is back.
-        if random.random() < 0.1:
-            page = random.choice(list(self.pages.values()))
-            page.exists, page.version = True, page.version + 1
-
-    def heal(self, share: float = HEALED_SHARE) -> None:
-        """So much of what was wrong with the pages is mended."""
-        for page in self.pages.values():
-            if page.trouble and self._random.random() < share:
-                page.trouble = ""
-
-    # The sets.
-
-    def _compose(self, full: bool) -> list[tuple[str, str]]:
-        """Names and kinds."""
-        random = self._random
-        existing = [name for name, page in self.pages.items() if page.exists]
-        if full:
-            chosen = [(name, UPDATE) for name in existing if random.random() > SLIP_SHARE]
-        else:
-            pending = sorted(self._pending)
-            named = random.sample(pending, min(len(pending), random.randint(1, 8)))
-            chosen = [(name, UPDATE if self.pages[name].exists else DELETE) for name in named]
-            for name in random.sample(existing, min(len(existing), random.randrange(3))):
-                if name not in named:
-                    kind = IF_ABSENT if random.random() < 0.2 else UPDATE
-                    chosen.append((name, DELETE if random.random() < SLIP_SHARE else kind))
-            if random.random() < SLIP_SHARE:
-                name = random.choice(list(self.pages))
-                chosen = [each for each in chosen if each[0] != name] + [(name, UPDATE)]
-        if random.random() < REFUSED_SHARE:
-            chosen.append(("refused.mpg", REFUSED))
-        random.shuffle(chosen)
-        return chosen
-
-    def _element(self, id: str, name: str, kind: str) -> dict[str, str]:
-        element = {"c": name, "x": id}
-        if kind == DELETE:
-            return element | {"op": "delete"}
-        if kind == REFUSED:
-            return element | {"m": "video/mpeg"}
-        element["m"] = "text/html"
-        if kind == IF_ABSENT:
-            element["ifabsent"] = "yes"
-        if self._random.random() < 0.6:
-            element |= self.pages[name].told()
-        return element
-
-    async def _tell(self, full: bool) -> None:
-        random, world = self._random, self._world
-        self._told += 1
-        number = world.next_number()
-        elements, ops = [], []
-        for index, (name, kind) in enumerate(self._compose(full)):
-            id = f"{self.pid}-{number}-{index}"
-            elements.append(self._element(id, name, kind))
-            ops.append([id, name, kind, self.pages[name].version if name in self.pages else 0])
-        uns = random.choice(world.unses)
-        world.note("set", n=number, pid=self.pid, full=full, uns=uns, ops=ops)
-        cut = CutEndpoint(uns_endpoint(reactor, f"127.0.0.1:{uns}"), None)
-        if random.random() < CUT_SHARE:
-            cut.at, cut.abort = random.randrange(3000), random.random() < 0.5
-
-        def welcomed(welcome: InitAccepted) -> bool:
-            world.note(
-                "welcome",
-                n=number,
-                seq=welcome.connseq,
-                count=welcome.error_count,
-                errors=[_fault(each) for each in welcome.errors],
-                wanted=welcome.full_set_reason if welcome.full_set_wanted else "",
-            )
-            return True
-
-        leaving: list[Any] = []
-
-        def sent(_count: int) -> None:
-            if leaves:
-                leaving.append(reactor.callLater(random.uniform(0, LEAVE_SECONDS_MAX), telling.cancel))  # type: ignore[attr-defined]
-
-        leaves = random.random() < LEAVE_SHARE
-        code, faults, received = 0, [], 0
-        try:
-            telling = submit(
-                reactor,
-                cut,
-                self.pid,
-                self._password,
-                elements,
-                full=full,
-                urlprefix=f"http://127.0.0.1:{world.port}/{self._name}/",
-                on_welcome=welcomed,
-                on_progress=sent,
-                timeout_seconds=TIMEOUT_SECONDS,
-                connect_timeout_seconds=CONNECT_SECONDS,
-            )
-            done = await telling
-            how = ACCEPTED if done.accepted else REJECTED
-            code, faults, received = done.code, [_fault(each) for each in done.faults], done.received
-        except Unreachable as failure:
-            how = UNKNOWN if failure.uncertain and not cut.done else UNSENT
-        for call in leaving:
-            if call.active():
-                call.cancel()
-        world.note("answer", n=number, how=how, code=code, faults=faults, received=received)
-        if how == ACCEPTED:
-            self._pending -= {name for _, name, _, _ in ops}
-        elif random.random() < 0.1:
-            self._pending.clear()  # it never learns
-
-
-def _fault(fault: UrlFault) -> list[Any]:
-    return [fault.code, fault.attributes.get("x", "")]
+REGISTER_SECONDS = 0.2
 
 
 class Pages(WatchfulOrigin):
@@ -235,6 +53,8 @@ class Pages(WatchfulOrigin):
         self._world = world
 
     def asked(self, request: Request, path: str, provider: str, active: int) -> float:
+        if self._world.secret(path) is not None:
+            return 0.0
         page = self._world.page(path)
         agent = (request.getHeader("user-agent") or "").split(" ")[0]
         pid = self._world.pid(path)
@@ -242,6 +62,11 @@ class Pages(WatchfulOrigin):
         return SLOW_SECONDS if page is not None and page.trouble == "slow" else self._world.answer_seconds
 
     def answer(self, request: Request, path: str) -> None:
+        secret = self._world.secret(path)
+        if secret is not None:
+            request.write(secret)
+            request.finish()
+            return
         page = self._world.page(path)
         body = b""
         cut = False
@@ -270,6 +95,7 @@ class World:
     """The providers and what they share."""
 
     def __init__(self, orders: dict[str, Any], journal: JournalWriter) -> None:
+        self.seed: int = orders["seed"]
         self.port: int = orders["port"]
         self.unses: list[int] = orders["unses"]
         self.pace: float = orders["pace"]
@@ -279,22 +105,42 @@ class World:
         self._numbers = 0
         self._busy = 0
         self._paused: list[Deferred[None]] | None = None
+        self._registering = False
         self._ticked = 0.0
         self._late = 0.0
-        self._providers = {
-            name: Provider(self, pid, password, name, f"{orders['seed']} {name}")
-            for pid, password, name in orders["providers"]
-        }
+        self._providers: dict[str, Provider] = {}
+        self._orders = orders
+        self._newcomers: Newcomers | None = None
 
     def start(self) -> None:
         """Open the port; the providers begin."""
         reactor.listenTCP(self.port, Site(Pages(self)), interface="127.0.0.1", backlog=500)  # type: ignore[attr-defined]
         self._ticked = time.monotonic()
         LoopingCall(self._tick).start(LAG_SECONDS, now=False)
-        for provider in self._providers.values():
-            # Two connections at once, now and then.
-            for first in (True, False):
-                Deferred.fromCoroutine(provider.live(first)).addErrback(self._broken)
+        for pid, password, name in self._orders["providers"]:
+            self.add(Publisher(self, pid, password, name))
+        if "noticed" in self._orders:
+            notifier = Notifier(self._orders["notifiers"])
+            for pid, name in self._orders["noticed"]:
+                noticed = self._providers[name] = Noticed(self, notifier, pid, name)
+                self._live(noticed.live())
+        if "newcomers" in self._orders:
+            self._newcomers = Newcomers(self, self._orders["rs"], self._orders["newcomers"])
+            self._live(self._newcomers.live())
+
+    def add(self, provider: Publisher) -> None:
+        """It publishes from now on."""
+        self._providers[provider.name] = provider
+        # Two connections at once, now and then.
+        for first in (True, False):
+            self._live(provider.live(first))
+
+    def _live(self, life: Coroutine[Any, Any, None]) -> None:
+        Deferred.fromCoroutine(life).addErrback(self._broken)
+
+    def secret(self, path: str) -> bytes | None:
+        """What a newcomer has put at this path, as a proof."""
+        return None if self._newcomers is None else self._newcomers.files.get(path)
 
     def page(self, path: str) -> Page | None:
         """What the web server has at this path."""
@@ -333,6 +179,12 @@ class World:
             await waiting
         self._busy += 1
 
+    async def may_register(self) -> None:
+        """Wait until somebody may register."""
+        while self._paused is not None and not self._registering:
+            await deferLater(reactor, REGISTER_SECONDS)  # type: ignore[arg-type]
+        self._busy += 1
+
     def ended(self) -> None:
         """What may_begin has let begin has ended."""
         self._busy -= 1
@@ -340,10 +192,16 @@ class World:
 
     def pause(self) -> None:
         """Begin no more sets; most of what was wrong with the pages is mended."""
-        self._paused = []
+        self._registering = False
+        if self._paused is None:
+            self._paused = []
         for provider in self._providers.values():
             provider.heal()
         self._tell_paused()
+
+    def register(self) -> None:
+        """Let newcomers go on."""
+        self._registering = True
 
     def go(self) -> None:
         """Go on."""
@@ -360,7 +218,7 @@ class World:
         print(json.dumps(pages), flush=True)
 
     def _tell_paused(self) -> None:
-        if self._paused is not None and not self._busy:
+        if self._paused is not None and not self._registering and not self._busy:
             print("paused", flush=True)
 
 
@@ -373,7 +231,8 @@ class Commands(LineReceiver):
         self._world = world
 
     def lineReceived(self, line: bytes) -> None:
-        {b"pause": self._world.pause, b"go": self._world.go, b"mend": self._world.mend}[line]()
+        world = self._world
+        {b"pause": world.pause, b"register": world.register, b"go": world.go, b"mend": world.mend}[line]()
 
     def connectionLost(self, reason: Any = None) -> None:
         if reactor.running:  # type: ignore[attr-defined]

@@ -45,22 +45,28 @@ def apply(cache: Cache, copy: Path, row: dict[str, Any]) -> None:
     replace(described, json.dumps(row).encode())
 
 
+def note(folder: Path, **said: Any) -> None:
+    """Write down what was asked and told: the token, then rows, then the token that is kept."""
+    with (folder / "told").open("a") as told:
+        told.write(json.dumps(said) + "\n")
+
+
 def follow(address: str, folder: Path, limits: Sequence[int]) -> None:
     """Follow the changes for ever."""
     copy, state = folder / "copy", folder / "token"
     copy.mkdir(parents=True, exist_ok=True)
     with Cache(address, timeout_seconds=20) as cache:
         while True:
+            since = state.read_text() if state.exists() else "0"
+            note(folder, asked=since)
             try:
-                changes = cache.changes(
-                    state.read_text() if state.exists() else "0", wait=2, limit=random.choice(limits)
-                )
+                changes = cache.changes(since, wait=2, limit=random.choice(limits))
                 for row in changes:
-                    with (folder / "told").open("a") as told:
-                        told.write(f"{row['key']} {row['state']} {row['md5']}\n")
+                    note(folder, **{name: row[name] for name in ("key", "curl", "state", "md5")}, time=time.time())
                     apply(cache, copy, row)
                 assert changes.token is not None
                 replace(state, changes.token.encode())
+                note(folder, kept=changes.token)
             except StartAgain:
                 for path in copy.iterdir():
                     path.unlink()

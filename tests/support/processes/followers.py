@@ -9,6 +9,24 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import attrs
+
+
+@attrs.define
+class Telling:
+    """A row of an answer.
+
+    :ivar time: when it came.
+    :ivar kept: the token after it was kept: what comes after it is asked for next.
+    """
+
+    key: str
+    curl: str
+    state: str
+    md5: str
+    time: float
+    kept: bool = False
+
 
 class Follower:
     """``follower.py`` as a process.
@@ -57,9 +75,25 @@ class Follower:
         """Whether it is at another place than where it was last killed."""
         return self.place() != (self.places[-1] if self.places else "")
 
+    def tellings(self) -> list[Telling]:
+        """All that it was told, in order."""
+        told: list[Telling] = []
+        answer: list[Telling] = []
+        for line in (self.folder / "told").read_text().splitlines(keepends=True):
+            said = json.loads(line) if line.endswith("\n") else {}
+            if "asked" in said:
+                answer = []
+            elif "curl" in said:
+                answer.append(Telling(**said))
+                told.append(answer[-1])
+            elif "kept" in said:
+                for each in answer:
+                    each.kept = True
+        return told
+
     def told(self) -> Counter[str]:
         """How often it was told each state of each page."""
-        return Counter((self.folder / "told").read_text().splitlines())
+        return Counter(f"{each.key} {each.state} {each.md5}" for each in self.tellings())
 
     def copy(self) -> dict[str, tuple[str, str]]:
         """Curl -> md5 as the row says, md5 of the content."""

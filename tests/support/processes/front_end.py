@@ -20,9 +20,10 @@ class FrontEnd(System):
     """A front end; the same commands for its providers.
 
     :param settings: more lines of the configuration.
+    :param rs: more lines of its table ``[rs]``.
     """
 
-    def __init__(self, folder: Path, database_url: str, settings: str = "") -> None:
+    def __init__(self, folder: Path, database_url: str, settings: str = "", rs: str = "") -> None:
         folder.mkdir()
         self.folder = folder
         self.port, self.rs_port = free_port(), free_port()
@@ -31,7 +32,7 @@ class FrontEnd(System):
             f'home = "home"\n{settings}[fe]\ndatabase = "{database_url}"\n'
             f'[fe_uns]\nlisten = "tcp:{self.port}:interface=127.0.0.1"\n'
             f'listen_notifiers = "unix:{{home}}/notify-{{role}}.sock"\n'
-            f'[rs]\nlisten = "tcp:{self.rs_port}:interface=127.0.0.1"\nallow_private = true\nany_port = true\n'
+            f'[rs]\nlisten = "tcp:{self.rs_port}:interface=127.0.0.1"\nallow_private = true\nany_port = true\n{rs}'
         )
         self.processes = {}
         self.environment = dict(os.environ, PYTHONFAULTHANDLER="1")
