@@ -28,6 +28,7 @@ class InlineDatabase:
     :param url: as ``database.url`` in the configuration.
     :param series: which tables (:mod:`lcc.storage.database.migrations`).
     :ivar unavailable: everything fails with StoreUnavailable.
+    :ivar full: writes fail with StoreUnavailable, as on a full disk.
     :ivar lose_results: so many of the next writes are done, but fail with StoreUnavailable all the same.
     :ivar waiting: while :meth:`hold_back` is in force: what was asked for and has not happened; True for a write.
     """
@@ -40,7 +41,7 @@ class InlineDatabase:
         self.counts = DatabaseCounts()
         if self.dialect.name == "sqlite":
             self._database._holder.connect().execute("PRAGMA synchronous=OFF")
-        self.unavailable = False
+        self.unavailable = self.full = False
         self.lose_results = 0
         self.waiting: list[tuple[bool, Callable[[], None]]] = []
         self._held_back = False
@@ -103,6 +104,8 @@ class InlineDatabase:
     ) -> Deferred[T]:
         if self.unavailable:
             return fail(StoreUnavailable("switched off by the test"))
+        if write and self.full:
+            return fail(StoreUnavailable("database or disk is full"))
         try:
             result = run(function, *args)
         except Exception:

@@ -155,6 +155,55 @@ def test_a_source_that_is_put_back_from_a_backup_is_read_again(
     assert front.sub(2).query("SELECT DISTINCT confirmed_time FROM lccurl WHERE pid = ? AND state = 1", pid) == [(5,)]
 
 
+@pytest.mark.parametrize("state", [MoveState.COPYING, MoveState.FREEZING, MoveState.FLIPPED, MoveState.ACTIVE])
+@pytest.mark.parametrize("where", ["source", "destination"])
+def test_a_database_that_is_full(make_front: MakeFront, where: str, state: MoveState) -> None:
+    """The move goes on once there is room; nothing is lost, or fetched again."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    number = 1 if where == "source" else 2
+    front.log.clear()
+    front.order(pid, 2)
+    if state is not MoveState.ACTIVE:
+        front.holding.add("b")  # its content is not copied yet
+    if state is MoveState.FLIPPED:
+        front.go_until(MoveState.COPYING)
+        front.holding.clear()
+    while front.move().state is not state:
+        front.go(0.1)
+    full = front.sub(number).database
+    full.full = True
+    places: list[AtHome] = []
+    front.go(60, (lambda: places.append(front.place(pid)[1])) if state is MoveState.FREEZING else lambda: None)
+    assert not places or AtHome.HERE in places, "it does not stand still for ever"
+    full.full = False
+    front.holding.clear()
+    front.go_until(MoveState.DONE)
+    front.go(5)
+    assert front.rows(2, pid) == before and not front.rows(1, pid) and front.log == []
+    front.site["http://site.example/800.html"] = "published"
+    front.sub(2).send(8, pid, page(800))
+    front.go(1)
+    assert front.log == [("b", "http://site.example/800.html")]
+
+
+def test_a_freeze_in_vain_is_tried_again_less_and_less_often(make_front: MakeFront) -> None:
+    """The destination has no room for content, for hours."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.holding.add("b")
+    front.order(pid, 2)
+    front.go_until(MoveState.FREEZING)
+    places: list[AtHome] = []
+    front.go(400, lambda: places.append(front.place(pid)[1]))
+    assert 0.1 < places.count(AtHome.FROZEN) / len(places) < 0.3
+    front.holding.clear()
+    front.go_until(MoveState.DONE, seconds=600)
+
+
 def test_databases_that_fail_now_and_then(make_front: MakeFront) -> None:
     """Commits that nobody hears of, and databases that are away for a while."""
     front = make_front()

@@ -358,7 +358,7 @@ class Run:
             *judge_all(self.providers, self._port, journal, found),
             *check_ranges(self.providers, found, self._ranges),
             *check_listings(case, read, self._quiet),
-            *check_repeats(case, told, self._quiet),
+            *check_repeats(case, told, found.flips, self._quiet),
             *self._logs(),
         ]
         end = time.monotonic() + PATIENCE_SECONDS

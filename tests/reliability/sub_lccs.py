@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -46,6 +47,7 @@ RS_SETTINGS = (
 )
 """All newcomers have one address and one host."""
 FRONT_SETTINGS = "[database]\nretries = 3\nconnect_timeout = 2.0\nquery_timeout = 8.0\n"
+FLIPPED = (MoveState.FLIPPED, MoveState.ACTIVE, MoveState.DONE)
 STAGED = {
     "staged rows": "SELECT COUNT(*) FROM staged",
     "staged rows of caches": "SELECT COUNT(*) FROM stagedcache",
@@ -104,6 +106,7 @@ class Found:
     :ivar roots: provider -> its roots, wherever it is.
     :ivar begun: provider -> name of the sub-LCC where it was before it moved, if it has.
     :ivar making: providers that the front end has not made yet.
+    :ivar flips: provider -> how often it has moved.
     """
 
     evidence: dict[str, Evidence]
@@ -112,6 +115,7 @@ class Found:
     roots: dict[int, set[str]] = attrs.field(factory=dict)
     begun: dict[int, str] = attrs.field(factory=dict)
     making: set[int] = attrs.field(factory=set)
+    flips: Counter[int] = attrs.field(factory=Counter)
 
     def whole(self) -> Evidence:
         """As that of one LCC, but for what each counts by itself."""
@@ -363,6 +367,7 @@ class SubLccs:
             self.roots(),
             {move.pid: self.name_of(move.source) for move in reversed(moves)},
             making,
+            Counter(move.pid for move in moves if move.state in FLIPPED),
         )
 
     def roots(self) -> dict[int, set[str]]:

@@ -44,7 +44,10 @@ FEW_FILES = 20
 FREEZE_SECONDS = 20.0
 """A freeze that has not flipped by then is given up."""
 SHORTLY_SECONDS = 0.1
-FREEZE_AGAIN_SECONDS = 30.0
+FREEZE_AGAIN_SECONDS, FREEZE_AGAIN_SECONDS_MAX = 30.0, 600.0
+"""From one freeze to the next: each time twice as long as before, so that a provider that cannot be moved for hours
+stands still for a small part of them only."""
+FREEZES_DOUBLED_MAX = 10
 SLICE_SECONDS = 2.0
 """So long a provider is copied, until others are looked at."""
 _STANDING_STILL = (MoveState.FREEZING, MoveState.FLIPPED)
@@ -255,7 +258,8 @@ class Mover:
 
     def _may_freeze(self, move: Move) -> bool:
         waited = self._engine.now() - move.number("frozen_time")
-        return not 0 <= waited < FREEZE_AGAIN_SECONDS
+        again = FREEZE_AGAIN_SECONDS * 2.0 ** min(max(move.number("freezes") - 1, 0), FREEZES_DOUBLED_MAX)
+        return not 0 <= waited < min(again, FREEZE_AGAIN_SECONDS_MAX)
 
     # Freezing.
 
