@@ -91,6 +91,8 @@ class FetchResult(NamedTuple):
     :ivar unchanged: nothing was fetched, because the content that is stored is still the right one: its
         ``Stored.token``, as the order had it; empty: the order was not conditional, or content was fetched.
     :ivar moved: where permanent redirects lead from the order's URL; empty: there are none.
+    :ivar files: of a batch of content files: what was stored of it, ``file`` being the id of the first
+        (:mod:`lcc.model.content_batches`).
     """
 
     pid: int
@@ -114,6 +116,7 @@ class FetchResult(NamedTuple):
     revalidate: bool = False
     unchanged: str = ""
     moved: str = ""
+    files: str = ""
 
 
 class MachineState(NamedTuple):

@@ -17,6 +17,8 @@ VERSION = 1
 ROOT = "stream"
 KNOWS_INTERVAL = "interval"
 """Of a BOT or BOT-M: it keeps to the interval of an order, and says what is owed when it hands one back."""
+KNOWS_BATCHES = "batches"
+"""Of a BOT: it stores the files of a batch (:mod:`lcc.model.content_batches`)."""
 NAME_BYTES_MAX = 255
 
 INTERNAL_LIMITS = FeedLimits(

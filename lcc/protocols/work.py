@@ -84,6 +84,8 @@ class Fetch(FrequentFlat):
     :ivar accepts: patterns of mime types, separated by spaces, one of which the content's must match; empty: none.
     :ivar stored: names the content that the cache has; if it is still what ``etag``, ``modified`` and
         ``stored_bytes`` describe, it need not be fetched.  Empty: it is fetched in any case.
+    :ivar files: the URL is a batch of so many content files of another LCC, each of which gets a file id of its own,
+        from that of ``attempt`` on (:mod:`lcc.model.content_batches`); 0: it is an ordinary one.
     """
 
     TAG = "fetch"
@@ -111,6 +113,7 @@ class Fetch(FrequentFlat):
     polled: bool = False
     accepts: str = ""
     renew: bool = False
+    files: int = 0
 
     def order(self) -> FetchOrder:
         """What a fetcher is asked for."""
@@ -282,6 +285,8 @@ class Done(FrequentFlat):
     :ivar owed_ms: of an order that was handed back: no fetch of its provider may begin for so long.
     :ivar moved: where permanent redirects lead from the order's URL; empty: there are none.
     :ivar retry_seconds: the web server asks to be left alone for so long (Retry-After); 0: it does not.
+    :ivar files: of a batch: what was stored of it, ``file`` being the id of the first
+        (:func:`lcc.model.content_batches.write_stored`).
     """
 
     TAG = "done"
@@ -310,6 +315,7 @@ class Done(FrequentFlat):
     owed_ms: int = attrs.field(default=0, metadata={"wire": "owed"})
     retry_seconds: int = attrs.field(default=0, metadata={"wire": "retry"})
     moved: str = ""
+    files: str = ""
 
     def result(self, key: bytes, machine: int) -> FetchResult:
         """What the store records.

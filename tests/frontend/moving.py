@@ -16,6 +16,7 @@ from lcc.domain.items import ItemRules
 from lcc.domain.rules import QueueRules
 from lcc.domain.task_rules import TaskRules
 from lcc.model import UrlNotice
+from lcc.model.content_batches import StoredFile, write_stored
 from lcc.model.frontend import AtHome, SubLcc
 from lcc.model.moves import Move, MoveState
 from lcc.protocols.work import Fetch
@@ -25,6 +26,7 @@ from lcc.storage.fe import moves
 from lcc.storage.fe.placements import placements
 from lcc.storage.fe.sublccs import add_sublcc, get_sublcc
 from lcc.storage.providers.pid_range import limit_pids
+from lcc.storage.queue.carried import carried_names
 from lcc.storage.queue.store import QueueStore
 from lcc.storage.tasks.items import ItemStore
 from lcc.storage.tasks.store import TaskStore
@@ -179,6 +181,8 @@ class Front:
     :ivar urls: of the sub-LCCs' databases.
     :ivar damaged: content files that cannot be read: ``MACHINE/FILE``; ``content_code`` says why.
     :ivar altered: content files that hold something else than they should.
+    :ivar content_log: the files of each request to a content port.
+    :ivar older: what knows no batches: ``port`` (content ports), ``robots``.
     """
 
     def __init__(self, folder: Path, new_url: Callable[[], str] | None = None, subs: int = 2) -> None:
@@ -193,6 +197,8 @@ class Front:
         self.damaged: set[str] = set()
         self.altered: set[str] = set()
         self.content_code = NOT_FOUND
+        self.content_log: list[list[str]] = []
+        self.older: set[str] = set()
         self.holding: set[str] = set()
         self.subs: list[Sub] = []
         for number in range(1, subs + 1):
@@ -220,22 +226,34 @@ class Front:
     def answer(self, sub: Sub, order: Fetch) -> dict[str, Any]:
         """What a robot brings."""
         if order.url.startswith("http://content-"):
-            name = order.url.removesuffix("?relay=yes").split("/", 3)[3]
-            machine, file = map(int, name.split("/"))
-            source = self.subs[machine // 10 - 1]
-            rows = source.query(
-                "SELECT md5, len FROM lccurl WHERE fetched_machineid = ? AND fetched_fileid = ?", machine, file
-            )
-            if not rows or name in self.damaged:
-                return {"code": self.content_code, "detail": "of the content port"}
-            if name in self.altered:
-                return {"md5": "f" * 32, "size_bytes": rows[0][1], "mimetype": "application/octet-stream"}
-            return {"md5": rows[0][0], "size_bytes": rows[0][1], "mimetype": "application/octet-stream"}
+            names = carried_names(order.url)[1]
+            self.content_log.append(names)
+            found = [self._file(name) for name in names]
+            if not order.files:
+                if found[0] is None:
+                    return {"code": self.content_code, "detail": "of the content port"}
+                size, digest = found[0]
+                return {"md5": digest, "size_bytes": size, "mimetype": "application/octet-stream"}
+            if "port" in self.older or not any(found):
+                return {"code": NOT_FOUND, "detail": "content files are /MACHINE/FILE"}
+            if "robots" in self.older:
+                return {"md5": "e" * 32, "size_bytes": 100, "mimetype": "application/vnd.lococa.files"}
+            return {"files": write_stored(found), "size_bytes": 100}
         self.log.append((sub.name, order.url))
         content = self.site.get(order.url)
         if content is None:
             return {"code": NOT_FOUND, "detail": "404"}
         return {"md5": md5(content.encode()).hexdigest(), "size_bytes": len(content), "mimetype": "text/html"}
+
+    def _file(self, name: str) -> StoredFile:
+        """A content file, as its machine has it."""
+        machine, file = map(int, name.split("/"))
+        sql = "SELECT md5, len FROM lccurl WHERE fetched_machineid = ? AND fetched_fileid = ?"
+        rows = self.subs[machine // 10 - 1].query(sql, machine, file)
+        if not rows or name in self.damaged:
+            return None
+        digest, size = rows[0]
+        return size, "f" * 32 if name in self.altered else digest
 
     def order(self, pid: int, dest: int) -> Move:
         now = int(NOW + self.clock.seconds())

@@ -16,8 +16,11 @@ VALUE_CHARS = 1024
 MESSAGE_CHARS = 200_000
 
 
-def stored(fetch: Fetch, fetched: Fetched, size_bytes: int, md5: str, elapsed_ms: int) -> str:
-    """The content is complete in its file."""
+def stored(fetch: Fetch, fetched: Fetched, size_bytes: int, md5: str, elapsed_ms: int, files: str = "") -> str:
+    """The content is complete in its file.
+
+    :param files: of a batch: what was stored of it.
+    """
     done = Done(
         number=0,
         id=fetch.id,
@@ -38,12 +41,13 @@ def stored(fetch: Fetch, fetched: Fetched, size_bytes: int, md5: str, elapsed_ms
         elapsed_ms=elapsed_ms,
         revalidate=fetched.revalidate,
         moved=fetched.moved[:URL_CHARS],
+        files=files,
     )
     text = done.to_xml()
     if len(text) <= MESSAGE_CHARS:
         return text
     # Escaping has blown the headers up beyond what the wire takes; the rest matters more.
-    return stored(fetch, _without_headers(fetched), size_bytes, md5, elapsed_ms)
+    return stored(fetch, _without_headers(fetched), size_bytes, md5, elapsed_ms, files)
 
 
 def unchanged(fetch: Fetch, fetched: Fetched, elapsed_ms: int) -> str:

@@ -50,7 +50,7 @@ from lcc.domain.results import holds_provider
 from lcc.errors import FetchError, StreamError
 from lcc.interfaces import IAttemptFile, IFetcher
 from lcc.protocols.flat import Flat, Vocabulary
-from lcc.protocols.hello import KNOWS_INTERVAL, Hello, Ping, Ready
+from lcc.protocols.hello import KNOWS_BATCHES, KNOWS_INTERVAL, Hello, Ping, Ready
 from lcc.protocols.work import Capacity, Fetch, Recall
 from lcc.roles.bot.closing import close_all
 from lcc.roles.bot.counters import FetchCounters
@@ -110,7 +110,7 @@ class Robot:
             orders_max=orders_max,
             run=run,
             folder=folder,
-            knows=KNOWS_INTERVAL,
+            knows=f"{KNOWS_INTERVAL} {KNOWS_BATCHES}",
         )
         self._owner = owner
         self._concurrency = concurrency

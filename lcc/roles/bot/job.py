@@ -16,6 +16,7 @@ from lcc.interfaces import IAttemptFile, IFetcher
 from lcc.model import Fetched
 from lcc.protocols.work import Fetch
 from lcc.roles.bot import answers
+from lcc.roles.bot.batches import BatchSink
 from lcc.roles.bot.redirects import Follow
 from lcc.roles.upstream import Upstream
 
@@ -110,7 +111,7 @@ class Job:
                 raise FetchError("deadline", "the order's time was over before it began")
             if fetcher is None:
                 raise FetchError("scheme-unsupported", fetch.url.partition(":")[0][:40])
-            sink = self._sink = sinks(fetch.attempt)
+            sink = self._sink = BatchSink(sinks, fetch.attempt, fetch.files) if fetch.files else sinks(fetch.attempt)
             fetching: object = fetcher.fetch(fetch.order(), sink, rule(fetch.roots, fetch.polled))
             if not isinstance(fetching, Deferred):
                 raise TypeError(f"the fetcher for {fetcher.schemes[0]} gives no Deferred but {fetching!r:.100}")
@@ -165,7 +166,8 @@ class Job:
         if not is_expected(self.fetch.mimetype, fetched.mimetype):
             raise FetchError("mimetype-mismatch", f"told {self.fetch.mimetype}, got {fetched.mimetype[:100]}")
         sink.close()
-        return answers.stored(self.fetch, fetched, sink.size_bytes, sink.md5, self._elapsed_ms())
+        files = sink.stored if isinstance(sink, BatchSink) else ""
+        return answers.stored(self.fetch, fetched, sink.size_bytes, sink.md5, self._elapsed_ms(), files)
 
     def _failed(self, failure: Failure) -> str:
         if self._sink is not None:

@@ -5,6 +5,9 @@
     that has begun ends well, also if the file is removed meanwhile.  Of a machine behind this (central) BOT-M: from
     where that machine's content is read, by a redirect (307) if that is an HTTP address, else through here.  With the
     query ``?relay=yes`` always through here: for clients that may reach no other machine.
+``/MACHINE/FILE,STEP,STEP…``
+    Some small files in one answer, from where ``/MACHINE/FILE`` would be (:mod:`lcc.model.content_batches`,
+    :mod:`lcc.protocols.content_batch`); for LCCs that a provider moves to.
 ``/status``
     What this BOT-M holds that no row of the database needs to know yet; for ``lcc-admin fsck``.
 
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from twisted.internet.interfaces import IConsumer, IPushProducer, IReactorTime
@@ -30,7 +33,9 @@ from zope.interface import implementer
 from lcc.domain.preconditions import PRECONDITION_FAILED, precondition
 from lcc.domain.ranges import requested_range
 from lcc.interfaces import IContentFolder, IContentReader
+from lcc.model.content_batches import read_names
 from lcc.numbers import parse_number
+from lcc.roles.botm.content_batches import BatchSender
 from lcc.transport.http_client import UNIX, Answer, HttpClient, HttpFailed, Watch
 from lcc.transport.http_server import GuardedSite, list_header, text_header
 from lcc.transport.limited import LimitedFactory
@@ -38,7 +43,7 @@ from lcc.transport.limited import LimitedFactory
 _log = Logger()
 
 PIECE_BYTES = 1 << 16
-_PATH = re.compile(rb"/([0-9]{1,10})/([0-9]{1,19})", re.ASCII)
+_PATH = re.compile(rb"/([0-9]{1,10})/([0-9]{1,19}(?:,[0-9]{1,19}){0,99})", re.ASCII)
 _NUMBER_MAX = 10**19
 _RELAY = b"relay"
 _PASSED_DOWN = ("Range", "If-Range", "If-Match", "If-None-Match")
@@ -101,9 +106,15 @@ class ContentPort(Resource):
         match = _PATH.fullmatch(request.path)
         if match is None:
             return _say(request, 404, "content files are /MACHINE/FILE")
-        machine, file_id = (parse_number(digits.decode(), _NUMBER_MAX) for digits in match.groups())
+        machine, names = parse_number(match[1].decode(), _NUMBER_MAX), match[2].decode()
+        try:
+            files = read_names(names)
+        except ValueError as error:
+            return _say(request, 400, f"not the files of a batch: {error}")
         if self._local is not None and self._content is not None and machine == self._local.machine:
-            return self._own(request, self._local, self._content, file_id)
+            if len(files) > 1:
+                return self._batch(request, self._local, self._content, files)
+            return self._own(request, self._local, self._content, files[0])
         address = self._address_of(machine)
         if not address and self._local is not None:
             return _say(request, 421, f"this is machine {self._local.machine}, not {machine}")
@@ -114,8 +125,8 @@ class ContentPort(Resource):
         if address.startswith(UNIX) or relayed:
             if text_header(request, "Via") is not None:  # it has come through a BOT-M: not in circles
                 return _say(request, 502, "loop: that machine does not recognise its own number")
-            return self._through(request, address, f"/{machine}/{file_id}")
-        request.setHeader("Location", f"{address}/{machine}/{file_id}")
+            return self._through(request, address, f"/{machine}/{names}")
+        request.setHeader("Location", f"{address}/{machine}/{names}")
         return _say(request, 307, "there")
 
     def _status(self, request: Request) -> bytes:
@@ -174,6 +185,13 @@ class ContentPort(Resource):
         else:
             watch = Watch(self._clock, self._stall_seconds)
             _Sender(request, reader, first, length, file_id, watch).start()
+        return NOT_DONE_YET
+
+    def _batch(self, request: Request, local: Local, content: IContentFolder, files: Sequence[int]) -> int | bytes:
+        if request.method == b"HEAD":
+            return _say(request, 405, "only GET")
+        watch = Watch(self._clock, self._stall_seconds)
+        BatchSender(request, content, local.is_suspect, files, watch, lambda: _abort(request)).start()
         return NOT_DONE_YET
 
     def _through(self, request: Request, address: str, path: str) -> int:

@@ -6,6 +6,7 @@ Leases, hours and failures of robots are as :mod:`lcc.roles.botm.engine` says.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from math import ceil, inf
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -14,6 +15,7 @@ from twisted.logger import Logger
 from lcc.config import BotmConfig
 from lcc.errors import CODES, StreamError
 from lcc.interfaces import IContentFolder
+from lcc.model.content_batches import read_stored
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import Capacity, Done, Recall
@@ -37,6 +39,7 @@ _NO_ROOM = CODES["no-room"]
 _HOURS_OVER = CODES["hours-over"]
 _ROBOT_ERROR = CODES["robot-error"]
 _HANDED_BACK = CODES["handed-back"]
+_UNSUPPORTED = CODES["scheme-unsupported"]
 
 
 class Dispatcher:
@@ -205,22 +208,23 @@ class Dispatcher:
 
     def _ended(self, robot: RobotPeer, order: HeldOrder, done: Done) -> None:
         """A robot has ended an order: what the queue manager is told of it."""
-        fetch, attempt, code, detail = order.fetch, order.attempt, done.code, done.detail
+        fetch, code, detail = order.fetch, done.code, done.detail
         file = None
         unchanged = done.unchanged if code == 0 else ""
         if unchanged != "" and unchanged != fetch.stored:
             code, detail, unchanged = _ROBOT_ERROR, "not modified, though the order was not conditional", ""
         if code == 0 and not unchanged:
             try:
-                self._content.accept(attempt, order.file)
+                self._counters.files_stored += self._accept(order, done)
                 file = order.file
                 self._disk.stored()
-                self._counters.files_stored += 1
                 self._counters.files_stored_bytes += done.size_bytes
             except OSError as error:
-                code, detail = _STORE_FAILED, f"{attempt}: {error}"
+                code, detail = _STORE_FAILED, f"{order.attempt}: {error}"
+            except ValueError as error:
+                code, detail = _ROBOT_ERROR, str(error)
         if file is None:
-            self._content.discard(attempt)
+            self._discard(order)
             if code == _STORE_FAILED and self._disk.failed(detail):
                 code = _NO_ROOM
         run = order.run
@@ -246,9 +250,40 @@ class Dispatcher:
                     file=file,
                     revalidate=done.revalidate and ok,
                     unchanged=unchanged,
+                    files=done.files if ok and fetch.files else "",
                 )
             )
         )
+
+    def _accept(self, order: HeldOrder, done: Done) -> int:
+        """Rename what was stored into place; gives how many files it is.
+
+        :raises OSError: it cannot be; nothing is left.
+        :raises ValueError: the robot does not say what it has stored of a batch.
+        """
+        if not order.fetch.files:
+            self._content.accept(order.attempt, order.file)
+            return 1
+        stored = read_stored(done.files, order.fetch.files)
+        if not any(stored):
+            raise ValueError("nothing of a batch")
+        accepted: list[int] = []
+        try:
+            for file, attempt, found in zip(order.files, order.attempts_written, stored, strict=True):
+                if found is not None:
+                    self._content.accept(attempt, file)
+                    accepted.append(file)
+        except OSError:
+            for file in accepted:
+                with suppress(OSError):  # else it stays behind for fsck
+                    self._content.remove(file)
+            raise
+        return len(accepted)
+
+    def _discard(self, order: HeldOrder) -> None:
+        """Remove what was written for it."""
+        for attempt in order.attempts_written:
+            self._content.discard(attempt)
 
     # Orders.
 
@@ -264,7 +299,9 @@ class Dispatcher:
                 continue
             lease = int(order.lease_end - now) - ROBOT_MARGIN_SECONDS
             start = None if order.start_by == inf else int(order.start_by - now)
-            if lease < 1:
+            if order.fetch.files and not robot.knows_batches:
+                self._send_back(order, _UNSUPPORTED)  # its files are asked for one by one then
+            elif lease < 1:
                 self._expire(order)
             elif start is not None and start < 1:
                 self._send_back(order, _HOURS_OVER)
@@ -279,10 +316,12 @@ class Dispatcher:
         return False
 
     def _reserve(self, order: HeldOrder) -> bool:
-        """Reserve a file name for it; False: the disk fails."""
+        """Reserve file names for it; False: the disk fails."""
         if not order.file:
             try:
-                order.file = self._content.reserve()
+                # Nobody else reserves any meanwhile: those of a batch follow one another.
+                file_ids = [self._content.reserve() for _ in range(max(1, order.fetch.files))]
+                order.file = file_ids[0]
             except OSError as error:
                 self._disk.failed(f"cannot reserve a file name: {error}")
                 return False
@@ -344,8 +383,7 @@ class Dispatcher:
         for run in runs:
             run.may_have_begun(self._clock.seconds())
             for order in run.orders.values():
-                if order.attempt:
-                    self._content.discard(order.attempt)
+                self._discard(order)
         self.orders.put_back(runs)
         for run in runs:
             if run.recalled:
@@ -380,6 +418,5 @@ class Dispatcher:
     def _expire(self, order: HeldOrder) -> None:
         self._counters.orders_expired += 1
         _log.info("Dropping order {id}: its time is over", id=order.fetch.id)
-        if order.attempt:
-            self._content.discard(order.attempt)
+        self._discard(order)
         self.orders.drop(order)

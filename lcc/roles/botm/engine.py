@@ -58,6 +58,7 @@ from twisted.logger import Logger
 from lcc.config import BotmConfig
 from lcc.errors import StreamError
 from lcc.interfaces import IContentFolder, IContentSync
+from lcc.model.content_batches import FILES_MAX
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import KNOWS_INTERVAL, Hello, Ready, session_name
 from lcc.protocols.work import (
@@ -269,8 +270,8 @@ class BotMaster:
             "settled": self.settled,
             "names_upto": self._content.names_upto,
             "suspect": list(self.syncer.suspect),
-            "files": sorted({order.file for order in orders if order.file} | self._results.files),
-            "attempts": sorted(order.attempt for order in orders if order.attempt),
+            "files": sorted({file for order in orders for file in order.files} | self._results.files),
+            "attempts": sorted(attempt for order in orders for attempt in order.attempts_written),
         }
 
     def _safe_upto(self) -> int:
@@ -367,6 +368,8 @@ class BotMaster:
             return
         if self.held >= self._settings.orders_max:
             raise StreamError("limit", f"more than {self._settings.orders_max} orders at once")
+        if not 0 <= fetch.files <= FILES_MAX:
+            raise StreamError("limit", f"a batch of {fetch.files} files; {FILES_MAX} are possible")
         sent = link.sent_seconds(fetch.sent_ms)
         start_by = inf if fetch.start_seconds is None else sent + fetch.start_seconds
         self._dispatcher.add(HeldOrder(fetch, sent + fetch.lease_seconds * LEASE_SHARE, start_by))

@@ -12,6 +12,7 @@ from lcc.domain.debts import Debts
 from lcc.errors import CODES
 from lcc.model.providers import PRIORITIES, clamp
 from lcc.protocols.work import Done, Fetch
+from lcc.storage.disk.content_paths import nth_attempt
 
 NOT_BEGUN = frozenset([CODES["hours-over"], CODES["handed-back"]])
 """A robot's results of orders whose fetches it has not begun."""
@@ -22,7 +23,7 @@ class HeldOrder:
 
     :ivar lease_end: clock time when it is given up.
     :ivar start_by: clock time from which it is too late to begin: its hours are over.
-    :ivar file: the file id reserved for its content; 0: none yet.
+    :ivar file: the file id reserved for its content; 0: none yet.  Of a batch: the first one of its files.
     :ivar attempts: how often it was handed to a robot.
     :ivar attempt: name of the attempt that is, or may still be, written; empty: none.
     :ivar robot: who has it; None: it waits, or its robot is lost.
@@ -59,6 +60,18 @@ class HeldOrder:
         self.given_at = 0.0
         self.out = False
         self.dropped = False
+
+    @property
+    def files(self) -> range:
+        """The file ids that are reserved for it."""
+        return range(self.file, self.file + max(1, self.fetch.files)) if self.file else range(0)
+
+    @property
+    def attempts_written(self) -> list[str]:
+        """Names of the attempts that are, or may still be, written; a batch has several."""
+        if not self.fetch.files or not self.attempt:
+            return [self.attempt] if self.attempt else []
+        return [nth_attempt(self.attempt, index) for index in range(self.fetch.files)]
 
 
 class Run:

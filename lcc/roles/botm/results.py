@@ -12,7 +12,7 @@ class _Kept(NamedTuple):
     number: int
     order_id: str
     text: str
-    file: int | None
+    files: range
 
 
 class Results:
@@ -42,7 +42,9 @@ class Results:
         """Keep a result that has :attr:`next_number`; what is to be sent."""
         self._last = done.number
         text = done.to_xml()
-        self._kept.append(_Kept(done.number, done.id, text, done.file))
+        first = done.file
+        files = range(0) if first is None else range(first, first + done.files.count(",") + 1)
+        self._kept.append(_Kept(done.number, done.id, text, files))
         self._ids.add(done.id)
         return text
 
@@ -55,7 +57,7 @@ class Results:
     @property
     def files(self) -> set[int]:
         """The content files of the results that are not yet recorded."""
-        return {kept.file for kept in self._kept if kept.file is not None}
+        return {file for kept in self._kept for file in kept.files}
 
     def unrecorded(self) -> str:
         """All that is to be sent again, in order."""

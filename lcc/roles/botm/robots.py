@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 
 from lcc.errors import StreamError
 from lcc.protocols.flat import Vocabulary
-from lcc.protocols.hello import KNOWS_INTERVAL, Hello, Ping, Ready
+from lcc.protocols.hello import KNOWS_BATCHES, KNOWS_INTERVAL, Hello, Ping, Ready
 from lcc.protocols.work import ROBOT_CHARS, Capacity, Done
 from lcc.roles.botm.downstream import Downstream, UpperEnd
 from lcc.roles.botm.orders import HeldOrder, Run
@@ -77,6 +77,11 @@ class RobotPeer(Downstream):
     def knows_interval(self) -> bool:
         """It keeps to the interval of an order; False: it is of an older version."""
         return self.peer_hello is not None and KNOWS_INTERVAL in self.peer_hello.knows.split()
+
+    @property
+    def knows_batches(self) -> bool:
+        """It stores the files of a batch; False: it is of an older version."""
+        return self.peer_hello is not None and KNOWS_BATCHES in self.peer_hello.knows.split()
 
     def other_folder(self, folder: str, owner: str) -> str:
         """Why it must get no orders: it writes to another content folder.  Empty: it does not, or does not say.

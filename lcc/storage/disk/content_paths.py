@@ -23,6 +23,17 @@ def attempt_path(file_id: int, attempt: int) -> str:
     return f"{ATTEMPTS}/{file_id // FOLDER_FILES % ATTEMPT_FOLDERS:03x}/{file_id:012x}.{attempt}"
 
 
+def nth_attempt(attempt: str, index: int) -> str:
+    """The path of the same attempt at the file with this one's id + ``index``.
+
+    :raises OSError: not the path of an attempt.
+    """
+    match = _ATTEMPT.fullmatch(attempt)
+    if match is None:
+        raise PermissionError(f"{attempt[:100]!r} is not the path of an attempt")
+    return attempt_path(int(match[1], 16) + index, int(match[2]))
+
+
 def file_of_path(path: str) -> int | None:
     """The file id of a content file's path; None: it is none, or is not where it belongs."""
     match = _FILE.fullmatch(path)

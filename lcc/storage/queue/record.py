@@ -46,6 +46,7 @@ from lcc.storage.database.rows import (
     told_values,
 )
 from lcc.storage.database.transactions import Question, Txn
+from lcc.storage.queue.carried import is_batch, note_missed, record_batch
 from lcc.storage.queue.headers import renewed_headers
 from lcc.storage.queue.result_rows import STANDING, Bad, ResultRows, counts, is_current, standing_of
 from lcc.storage.queue.set_rows import QueuedSets, move_rows, sets_question
@@ -198,10 +199,16 @@ def _record_one(work: ResultRows, result: FetchResult, row: QueueRow | None) -> 
 
 
 def _decide_one(work: ResultRows, result: FetchResult, row: QueueRow | None) -> Outcome:
+    batch = row is not None and is_batch(row)
+    if batch or result.files:
+        recorded = record_batch(work, result, row)
+        if isinstance(recorded, Outcome):
+            return recorded
+        result = recorded
     if row is None:
         outcome = work.rules.outcome(result.code, result.generation, None, 0, 0)
     else:
-        if row.source != TOLD and is_untyped(row.key):
+        if row.source != TOLD and is_untyped(row.key) and not is_batch(row):
             result, row = _judge_type(work, result, row)
         outcome = work.rules.outcome(
             result.code, result.generation, not row.delete, row.generation, row.attempts, row.unreached
@@ -223,6 +230,9 @@ def _decide_one(work: ResultRows, result: FetchResult, row: QueueRow | None) -> 
             work.try_later(row._replace(attempts=row.attempts + 1), bad)
         elif outcome is Outcome.HOLD and row.generation == result.generation:
             work.to_the_end(row._replace(unreached=row.unreached + 1), row.slot, bad)
+        elif batch and outcome in (Outcome.KEEP, Outcome.DELETE):
+            note_missed(work, row)
+            work.take_away(row)
         elif outcome in (Outcome.KEEP, Outcome.DELETE):
             work.failed(row, result.code, result.detail)
             if outcome is Outcome.DELETE or work.has_no_file(row):

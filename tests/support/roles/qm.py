@@ -241,6 +241,7 @@ class FakeBotm(Remote):
                 message, status=200, size_bytes=10, md5=content, mimetype="text/html", wire_bytes=100
             )
             message = attrs.evolve(message, machine=self.machine, file=self.file)
+            self.file += max(0, fetch.files - 1)
         message = attrs.evolve(message, **changes)
         self.kept.append(message)
         self.say(message)

@@ -10,12 +10,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from lcc.model.content_batches import FILE_BYTES_MAX, FILES_MAX
 from lcc.model.moves import Move
 from lcc.roles.qm.engine import QmEngine
 from lcc.storage.database.database import Database
 from lcc.storage.database.status import database_epoch
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.moves import CannotMove
+from lcc.storage.queue.carried import batch_names
 from lcc.storage.queue.moves.departing import (
     ERRORS,
     departing_counts,
@@ -32,6 +34,8 @@ from lcc.storage.queue.moves.staging import (
     Staged,
     carried_set,
     content_left,
+    forget_missed,
+    missed,
     read_cursor,
     save_cursor,
     stage_errors,
@@ -40,6 +44,7 @@ from lcc.storage.queue.moves.staging import (
     stage_whole,
     staged_counts,
     staged_keys,
+    unasked,
     uncopied,
 )
 from lcc.storage.queue.store import QueueStore
@@ -189,7 +194,13 @@ class Copying:
         return (await self._database.interact(staged_counts, self._pid))["lccurl"]
 
     async def content_left(self) -> int:
-        """Content files that are still to be copied."""
+        """Content files that are still to be copied.  Those that batches did not bring are asked for one by one."""
+        found = await self._database.interact(missed, self._carrier)
+        if found.keys:
+            names = await self._database.interact(unasked, self._store.rules, *self._target, found.names)
+            if names:
+                await self._fetch(names, batches=False)
+            await self._step(forget_missed, self._carrier, found.keys)
         return await self._database.interact(content_left, self._carrier)
 
     async def check_content(self, rows: int) -> None:
@@ -217,13 +228,20 @@ class Copying:
         self._engine.moves.rows += staged.changed
         return staged.changed
 
-    async def _fetch(self, names: list[str]) -> None:
+    async def _fetch(self, names: list[str], *, batches: bool = True) -> None:
         """Have content fetched from the source."""
+        if batches:
+            names = batch_names(names, self._batch_files())
         now, move = self._engine.now(), self._move
         epoch = await self._database.interact(database_epoch)
         number = await self._database.interact(applied_upto, f"move/{move.id}", epoch) + 1
         piece = carried_set(self._store.rules, move, *self._target, names, epoch, number, now)
         self._engine.absorbed(await self._store.absorb([piece], now))
+
+    def _batch_files(self) -> int:
+        """A batch is no more than what may be fetched in a second."""
+        rate = self._move.progress.get("bandwidth")
+        return FILES_MAX if rate is None else max(1, min(FILES_MAX, int(rate) // FILE_BYTES_MAX))
 
     async def _step(self, function: Callable[..., object], *args: object) -> Any:
         result, outcome = await self._store.move_step(self._engine.now(), function, *args)

@@ -31,6 +31,7 @@ from lcc.domain.keys import pid_of
 from lcc.domain.results import ResultCounts
 from lcc.errors import StreamError, code
 from lcc.model import ANY_TYPE, COUNTED, FetchResult, Source
+from lcc.model.content_batches import count_of
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import Done, Fetch, Running
 from lcc.roles.qm.orders.machines import Machine, Order
@@ -340,11 +341,12 @@ class Dispatcher:
             url = notice.furl or notice.curl
             if "#" in url:
                 url = url.partition("#")[0]
-            mimetype, polled, renew, accepts = notice.mimetype, False, False, ""
+            mimetype, polled, renew, accepts, files = notice.mimetype, False, False, "", 0
             if source != _TOLD:
                 renew = bool(source & _POLLED)
                 # What others name as well redirects within the roots; its type is judged where it is recorded.
                 polled = renew and not source & COUNTED
+                files = count_of(notice.subtype) if polled and notice.subtype else 0
                 if mimetype == ANY_TYPE:
                     mimetype, accepts = "", "" if renew else self._accepts
             token, etag, modified, stored_bytes = stored or _NOTHING_STORED
@@ -374,6 +376,7 @@ class Dispatcher:
                     polled,
                     accepts,
                     renew,
+                    files,
                 )
             )
         work.rows_out = []

@@ -16,12 +16,15 @@ from typing import Any, NamedTuple
 import attrs
 
 from lcc.interfaces import IQueueRules
-from lcc.model import ANY_TYPE, KeyedNotice, Provider, SetHeader, SetPiece, Source, UrlNotice
+from lcc.model import KeyedNotice, Provider, SetHeader, SetPiece, Source
+from lcc.model.content_batches import count_of
 from lcc.model.moves import Move
 from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.order_rows import REMOVED, add_order
+from lcc.storage.database.rows import FETCH
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import add_provider
+from lcc.storage.queue.carried import MISSED, carried_key, carried_names, carried_notice
 from lcc.storage.queue.moves.departing import (
     COUNTERS_KIND,
     ERRORS,
@@ -93,6 +96,7 @@ def remove_carrier(txn: Txn, pid: int) -> None:
     """It has carried all; files that nobody took over are removed."""
     if txn.one("SELECT 1 FROM pidb WHERE pid = ? AND removed = 0", [pid]) is not None:
         txn.execute("UPDATE pidb SET removed = 1 WHERE pid = ?", [pid])
+        txn.execute("DELETE FROM staged WHERE pid = ? AND kind = ?", [pid, MISSED])
         add_order(txn, REMOVED, pid)
 
 
@@ -304,24 +308,23 @@ def staged_task_ids(txn: Txn, pid: int) -> dict[int, int]:
 # Content.
 
 
-def carried_url(content: str, name: str) -> str:
-    """Where a content file is read at the source: whichever machine has it, at this port."""
-    return f"{content.rstrip('/')}/{name}?relay=yes"
-
-
-def carried_key(rules: IQueueRules, carrier: int, content: str, name: str) -> bytes:
-    """The key of a content file's row here."""
-    return rules.key(carrier, carried_url(content, name), ANY_TYPE)
-
-
 def unasked(txn: Txn, rules: IQueueRules, carrier: int, content: str, names: Iterable[str]) -> list[str]:
     """Content that is neither here nor queued, nor has failed."""
     keys = {carried_key(rules, carrier, content, name): name for name in names if name}
+    if not keys:
+        return []
     known: set[bytes] = set()
     for table in ("lccurl", "qdb", "urlerrs"):
         found = txn.query_in(f"SELECT urlkey FROM {table} WHERE urlkey IN ({{in}})", sorted(keys.keys() - known))
         known.update([bytes(key) for (key,) in found])
-    return [name for key, name in keys.items() if key not in known]
+    batched = _batched(txn, carrier)
+    return [name for key, name in keys.items() if key not in known and name not in batched]
+
+
+def _batched(txn: Txn, carrier: int) -> set[str]:
+    """Files of batches that are queued."""
+    sql = "SELECT curl FROM qdb WHERE urlkey > ? AND urlkey <= ? AND subtype <> ''"
+    return {name for (url,) in txn.query(sql, provider_range(carrier)) for name in carried_names(url)[1]}
 
 
 def carried_set(
@@ -336,6 +339,7 @@ def carried_set(
 ) -> SetPiece:
     """The set that has content fetched.
 
+    :param names: of files, or of batches (:func:`lcc.storage.queue.carried.batch_names`).
     :param epoch, number: name it; the number grows within the epoch.
     """
     header = SetHeader(
@@ -351,20 +355,40 @@ def carried_set(
         source=Source.POLLED,
     )
     notices = tuple(
-        [
-            KeyedNotice(
-                carried_key(rules, carrier, content, name),
-                UrlNotice(carried_url(content, name), mimetype=ANY_TYPE, sent="[]"),
-            )
-            for name in names
-        ]
+        [KeyedNotice(carried_key(rules, carrier, content, name), carried_notice(content, name)) for name in names]
     )
     return SetPiece(header, 0, notices, last=True)
 
 
 def content_left(txn: Txn, carrier: int) -> int:
     """Content files that are still to be fetched."""
-    return int(txn.value("SELECT nurlproc FROM pstats WHERE pid = ?", [carrier], 0))
+    sql = (
+        f"SELECT subtype, COUNT(*) FROM qdb WHERE urlkey > ? AND urlkey <= ? AND operation = {FETCH} GROUP BY subtype"
+    )
+    queued = txn.query(sql, provider_range(carrier))
+    return sum(int(rows) * max(1, count_of(subtype)) for subtype, rows in queued)
+
+
+class Missed(NamedTuple):
+    """What batches did not bring.
+
+    :ivar keys: of the rows that say so.
+    :ivar names: of the files.
+    """
+
+    keys: list[bytes]
+    names: list[str]
+
+
+def missed(txn: Txn, carrier: int) -> Missed:
+    """What batches did not bring: it is to be asked for one by one."""
+    rows = txn.query("SELECT rowkey, rowtext FROM staged WHERE pid = ? AND kind = ?", [carrier, MISSED])
+    return Missed([bytes(key) for key, _ in rows], [name for _, text in rows for name in from_text(text)["names"]])
+
+
+def forget_missed(write: WriteTransaction, carrier: int, keys: Iterable[bytes]) -> None:
+    """That has been asked for."""
+    _remove(write.txn, carrier, MISSED, keys)
 
 
 class Uncopied(NamedTuple):
