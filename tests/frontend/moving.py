@@ -181,6 +181,7 @@ class Front:
     :ivar urls: of the sub-LCCs' databases.
     :ivar damaged: content files that cannot be read: ``MACHINE/FILE``; ``content_code`` says why.
     :ivar altered: content files that hold something else than they should.
+    :ivar large: content files that are in no batch.
     :ivar content_log: the files of each request to a content port.
     :ivar older: what knows no batches: ``port`` (content ports), ``robots``.
     """
@@ -199,6 +200,7 @@ class Front:
         self.content_code = NOT_FOUND
         self.content_log: list[list[str]] = []
         self.older: set[str] = set()
+        self.large: set[str] = set()
         self.holding: set[str] = set()
         self.subs: list[Sub] = []
         for number in range(1, subs + 1):
@@ -229,7 +231,9 @@ class Front:
             names = carried_names(order.url)[1]
             self.content_log.append(names)
             found = [self._file(name) for name in names]
-            if not order.files:
+            if order.files:
+                found = [None if name in self.large else each for name, each in zip(names, found, strict=True)]
+            else:
                 if found[0] is None:
                     return {"code": self.content_code, "detail": "of the content port"}
                 size, digest = found[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.fuzz.target import Target
+from tests.fuzz.target_batches import Batches
 from tests.fuzz.target_parser import Parser
 from tests.fuzz.targets_feeds import FeedLists, Feeds, Links, References, ResourceSync, RobotsTxt, Sitemaps
 from tests.fuzz.targets_fetch import FtpServers, WebServers
@@ -32,6 +33,7 @@ TARGETS: tuple[type[Target], ...] = (
     OrdersAtBotm,
     ResultsAtBotm,
     OrdersAtBot,
+    Batches,
     OrdersAtCentral,
     ResultsAtCentral,
     Typed,

@@ -6,6 +6,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import attrs
+
 from lcc.config import BotmConfig
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello, Ready
@@ -34,6 +36,7 @@ from lcc.roles.bot.listening import ListeningRobot, TypistFactory
 from lcc.roles.botm.dispatcher import ENDING_SECONDS
 from lcc.roles.botm.relay import Relay
 from lcc.storage.disk.content_folder import ATTEMPTS, AttemptFolder, attempt_path
+from lcc.storage.disk.content_paths import nth_attempt
 from tests.fuzz.target import Target, check
 from tests.support.roles.botm import Bench
 from tests.support.roles.relay import Upper, machine_botm
@@ -55,6 +58,7 @@ def _from_above(role: str) -> list[bytes]:
         hello + said(Settled(), Mark("e", 7), Names(50), *_ORDERS, RecordedUpto(0)),
         hello + said(*_ORDERS, Delete(1, 7, 3), Delete(2, 7, 4), RecordedUpto(2), Mark("e", 9)),
         hello + said(conditional, Verify(1, 3, "0" * 32), Intact(2), *_ORDERS[:1]),
+        hello + said(*[attrs.evolve(order, files=5) for order in _ORDERS]),
         hello + said(*_ORDERS) + "<ping clock_ms='9'/></lcc:stream>",
         hello + said(Drop(7)) + "".join(addressed(order, 7) for order in _ORDERS),
     ]
@@ -152,12 +156,13 @@ class ResultsAtBotm(_BotMaster):
 
     @classmethod
     def seeds(cls) -> list[bytes]:
-        hello = Hello("bot", "hostile", capacity=3, run="h1").open_tag()
+        hello = Hello("bot", "hostile", capacity=3, run="h1", knows="batches").open_tag()
         good, bad = Done(0, "ORDER", 1, "KEY", 1, 0, 200, "", "http://a.example/", 3, "0" * 32), None
         bad = Done(0, "ORDER", 1, "KEY", 1, 404, 404, "not found")
         texts = [
             hello + said(READY, good, bad),
             hello + said(READY, Capacity(2), bad, Capacity(4)),
+            hello + said(READY, attrs.evolve(good, files=f"3:{'0' * 32},-,3:{'0' * 32}")),
             hello + said(READY) + "</lcc:stream>",
             hello,
         ]
@@ -175,7 +180,8 @@ class ResultsAtBotm(_BotMaster):
         begin = whole.find(b"<ready/>") + 8
         if begin > 7:
             line.say([whole[:begin]])
-            bench.say(qm, fetch_order(2000 + self._runs))
+            files = random.choice((0, 0, 3))
+            bench.say(qm, attrs.evolve(fetch_order(2000 + self._runs), files=files))
             line.turn()
             order = line.heard.rpartition(b"<fetch ")[2]
             for name, mark in ((b"id", b"ORDER"), (b"key", b"KEY")):
@@ -183,7 +189,8 @@ class ResultsAtBotm(_BotMaster):
                 whole = whole.replace(mark, value) if value else whole
             path = order.partition(b' attempt="')[2].partition(b'"')[0].decode()
             if path and random.random() < 0.5:
-                (bench.path / path).write_bytes(b"abc")
+                for index in range(max(1, files)):
+                    (bench.path / nth_attempt(path, index)).write_bytes(b"abc")
             rest = whole[begin:]
             step = random.choice((1, 7, 50, 65536)) if len(rest) < 3000 else 65536
             line.say([rest[at : at + step] for at in range(0, len(rest), step)])
@@ -209,6 +216,7 @@ class OrdersAtBot(_World):
             hello + said(*orders),
             hello + said(*timed, orders[0]) + "<ping clock_ms='8'/>",
             hello + said(*orders[:2]) + "</lcc:stream>",
+            hello + said(*[attrs.evolve(order, files=3) for order in orders[:3]]),
         ]
         return [text.encode() for text in texts]
 

@@ -160,6 +160,7 @@ class ContentPorts(_Http):
             f"GET /1/FILE HTTP/1.1\r\n{end}" * 2,
             f'GET /1/FILE HTTP/1.1\r\nRange: bytes=10-99\r\nIf-None-Match: "x"\r\n{end}',
             f"HEAD /1/FILE HTTP/1.1\r\n{end}GET /status HTTP/1.1\r\n{end}",
+            f"GET /1/FILE,1,5 HTTP/1.1\r\n{end}GET /1/5,FILE?relay=yes HTTP/1.1\r\n{end}",
             "GET /2/5 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
             "POST /1/FILE HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
             "POST /1/FILE HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",

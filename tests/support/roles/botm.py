@@ -60,8 +60,10 @@ class Bench(World):
         self.settle()
         return peer, wire
 
-    def bot(self, capacity: int = 4, run: str = "b1", folder: str = "", owner: str = "") -> tuple[FakePeer, Wire]:
-        peer = fake_bot(self.clock, capacity, run, folder, owner)
+    def bot(
+        self, capacity: int = 4, run: str = "b1", folder: str = "", owner: str = "", knows: str = ""
+    ) -> tuple[FakePeer, Wire]:
+        peer = fake_bot(self.clock, capacity, run, folder, owner, knows)
         stream = self.engine.downstream_factory().buildProtocol(None)
         assert stream is not None
         wire = self.connect(peer.build_stream(), stream)

@@ -82,9 +82,11 @@ def fake_qm(clock: Clock) -> FakePeer:
     return FakePeer(clock, Hello("qm", "qm", run="q1"), "botm", UP)
 
 
-def fake_bot(clock: Clock, capacity: int = 4, run: str = "b1", folder: str = "", owner: str = "") -> FakePeer:
+def fake_bot(
+    clock: Clock, capacity: int = 4, run: str = "b1", folder: str = "", owner: str = "", knows: str = ""
+) -> FakePeer:
     """A robot's end; say Ready to begin."""
-    hello = Hello("bot", f"bot-{run}", capacity=capacity, run=run, folder=folder, owner=owner)
+    hello = Hello("bot", f"bot-{run}", capacity=capacity, run=run, folder=folder, owner=owner, knows=knows)
     return FakePeer(clock, hello, "botm", DOWN)
 
 
