@@ -34,10 +34,12 @@ def subtype_of(count: int) -> str:
 
 def count_of(subtype: str) -> int:
     """How many files the batch with this subtype has; 0: it is that of no batch."""
-    digits = subtype.removeprefix(_SUBTYPE)
-    if digits == subtype or not (digits.isascii() and digits.isdigit()):
+    if not subtype.startswith(_SUBTYPE):
         return 0
-    return int(digits) if len(digits) <= len(str(FILES_MAX)) and int(digits) <= FILES_MAX else 0
+    try:
+        return parse_number(subtype.removeprefix(_SUBTYPE), FILES_MAX)
+    except ValueError:
+        return 0
 
 
 def write_names(files: Sequence[int]) -> str:

@@ -7,12 +7,14 @@ import re
 
 from lcc.errors import FetchError
 from lcc.model.content_batches import FILE_BYTES_MAX
+from lcc.numbers import parse_number
 
 CONTENT_TYPE = "application/vnd.lococa.files"
 TOO_LARGE = 413
 """The file is too large for a batch."""
 _HEAD = re.compile(rb"([0-9]{3}) ([0-9]{1,5})\n", re.ASCII)
 _HEAD_BYTES_MAX = 10
+_DIGITS_MAX = 99_999
 
 
 def write_file(status: int, content: bytes = b"") -> bytes:
@@ -46,7 +48,7 @@ class BatchReader:
                 if len(buffer) - at >= _HEAD_BYTES_MAX or b"\n" in buffer[at:]:
                     raise FetchError("bad-response", "not the files of a batch")
                 break
-            status, size = int(head[1]), int(head[2])
+            status, size = (parse_number(digits.decode(), _DIGITS_MAX) for digits in head.groups())
             if size > FILE_BYTES_MAX or (size and status != 200):
                 raise FetchError("bad-response", f"a file of {size} bytes, status {status}, in a batch")
             begin = head.end()

@@ -240,8 +240,8 @@ class Copying:
 
     def _batch_files(self) -> int:
         """A batch is no more than what may be fetched in a second."""
-        rate = self._move.progress.get("bandwidth")
-        return FILES_MAX if rate is None else max(1, min(FILES_MAX, int(rate) // FILE_BYTES_MAX))
+        rate = self._move.number("bandwidth")
+        return max(1, min(FILES_MAX, rate // FILE_BYTES_MAX)) if rate else FILES_MAX
 
     async def _step(self, function: Callable[..., object], *args: object) -> Any:
         result, outcome = await self._store.move_step(self._engine.now(), function, *args)
