@@ -153,14 +153,19 @@ class ServerTls:
         self._roles = roles
         self._side = _Side(credentials, self._build)
 
+    @property
+    def is_public(self) -> bool:
+        """Who connects shows no certificate."""
+        return self._roles is None
+
     def load(self) -> None:
         """:raises ConfigError: the files cannot be used."""
         self._side.context()
 
     def _build(self, loaded: Loaded) -> SSL.Context:
-        context = _new_context(SSL.TLS_SERVER_METHOD, between_roles=self._roles is not None)
+        context = _new_context(SSL.TLS_SERVER_METHOD, between_roles=not self.is_public)
         loaded.present_in(context)
-        if self._roles is not None:
+        if not self.is_public:
             _trust(context, loaded)
             context.set_verify(
                 SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, _Verifier(self._roles, loaded.revoked, None)

@@ -23,7 +23,7 @@ from typing import Any
 from OpenSSL import SSL
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ServerEndpoint
-from twisted.internet.error import ConnectionLost
+from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import (
     IListeningPort,
     IProtocolFactory,
@@ -31,7 +31,7 @@ from twisted.internet.interfaces import (
     IStreamClientEndpoint,
     IStreamServerEndpoint,
 )
-from twisted.internet.protocol import connectionDone
+from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.protocols.tls import BufferingTLSTransport, TLSMemoryBIOFactory
 from twisted.python.failure import Failure
@@ -48,6 +48,8 @@ TIMEOUT_SECONDS = 30.0
 LOG_LINES = 10
 LOG_SECONDS = 60.0
 """A port logs at most so many refusals in this time; then how many more there were."""
+
+ENDED_EARLY = "the connection ended within the TLS handshake"
 
 _ALERTS = {
     "unknown ca": "it does not trust the authority of this end's certificate",
@@ -122,6 +124,19 @@ class _Transport(BufferingTLSTransport):
         self.factory.ended(self, peer, reason, agreed)
 
 
+class _ClientTransport(_Transport):
+    """The protocol above hears of a connection once both ends are agreed, and of none that was lost before: a
+    ``ClientService`` takes a connection that is lost while it still connects for impossible."""
+
+    def __init__(self, factory: _Factory, wrapped: Any) -> None:
+        super().__init__(factory, wrapped, _connectWrapped=False)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        if not self._handshakeDone:
+            self.wrappedProtocol = Protocol()
+        super().connectionLost(reason)
+
+
 class _Factory(TLSMemoryBIOFactory):
     """Adds TLS to the connections of a factory."""
 
@@ -162,7 +177,7 @@ class _ServerFactory(_Factory):
             self._since, self._count = now, 0
         self._count += 1
         if self._count <= LOG_LINES:
-            text = reason.getErrorMessage() if failed else "the connection ended within the TLS handshake"
+            text = reason.getErrorMessage() if failed else ENDED_EARLY
             _log.warn(
                 "{port}: no connection with {peer}: {reason}",
                 port=self._shown,
@@ -172,6 +187,8 @@ class _ServerFactory(_Factory):
 
 
 class _ClientFactory(_Factory):
+    protocol = _ClientTransport
+
     def __init__(
         self, tls: HostTls, factory: IProtocolFactory, clock: IReactorTime, refused: Callable[[Failure], object]
     ) -> None:
@@ -199,12 +216,15 @@ class _ClientFactory(_Factory):
     def agreed(self, transport: _Transport) -> None:
         if transport not in self._agreed:
             self._agreed.add(transport)
+            transport.wrappedProtocol.makeConnection(transport)
             waiting = self._waiting.pop(transport, None)
             if waiting is not None:
                 waiting.callback(transport.wrappedProtocol)
 
     def ended(self, transport: _Transport, peer: Any, reason: Failure, agreed: bool) -> None:
         self._agreed.discard(transport)
+        if not agreed and reason.check(ConnectionDone):
+            reason = Failure(TlsFailed(ENDED_EARLY, by_peer=True))
         self._failed[transport] = reason
         waiting = self._waiting.pop(transport, None)
         if waiting is not None:

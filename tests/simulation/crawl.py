@@ -32,7 +32,7 @@ interval = 0.5
 bandwidth_bytes = 0
 [spider]
 name = "{name}"
-connect = "tcp:{uns}:9005"
+connect = "{wire}:{uns}:9005"
 cache = "http://10.0.0.8:8080"
 stores = ["links"]
 segment_bytes = 65536

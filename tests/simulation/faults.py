@@ -52,6 +52,8 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
         time = chance.uniform(0.0, min(until_seconds, KINDS[kind].until_seconds))
         faults.append(Fault(round(time, 3), kind, target, round(seconds, 3), chance.randrange(1 << 30)))
     faults += _clock_steps(system, until_seconds)
+    if system.tls is not None:
+        faults += _tls_faults(system, until_seconds)
     if system.tasks is not None:
         faults += _task_faults(system, until_seconds)
     if system.crawl is not None:
@@ -94,6 +96,16 @@ def _clock_steps(system: System, until_seconds: float) -> list[Fault]:
             time = round(chance.uniform(0.0, until_seconds), 3)
             faults.append(Fault(time, "clock-step", SCHEDULER, 0.0, chance.randrange(1 << 30)))
     return faults
+
+
+def _tls_faults(system: System, until_seconds: float) -> list[Fault]:
+    """Handshakes that fail."""
+    chance = system.timeline.random("tls faults")
+    times = [chance.uniform(0.0, until_seconds) for _ in range(chance.choice((0, 1, 3)))]
+    return [
+        Fault(round(time, 3), "tls-troubles", "all", round(chance.uniform(1.0, 12.0), 3), chance.randrange(1 << 30))
+        for time in times
+    ]
 
 
 def _task_faults(system: System, until_seconds: float) -> list[Fault]:
@@ -172,7 +184,7 @@ def heal(system: System, faults: list[Fault]) -> None:
             watched.tell_all()
     network = system.network
     for machine in system.machines.values():
-        machine.clock_ahead = 0.0
+        machine.clock_ahead = machine.clock_usual
         if not machine.is_up:
             machine.power_on()
         machine.disk.is_full = False
@@ -180,6 +192,8 @@ def heal(system: System, faults: list[Fault]) -> None:
         for process in list(machine.processes.values()):
             process.thaw()
     network.heal()
+    if system.tls is not None:
+        system.tls.troubles.until = 0.0
     if system.tasks is not None:
         system.tasks.hall.fails_until = 0.0
     for database in system.databases.values():
@@ -392,6 +406,13 @@ def _clock_step(system: System, promises: Promises, fault: Fault) -> None:
     promises.clock_was_set()
 
 
+def _tls_troubles(system: System, _: Promises, fault: Fault) -> None:
+    """Handshakes are refused, or never go on."""
+    if system.tls is not None:
+        refuse, hang = fault.chance.choice(((0.3, 0.0), (0.0, 0.3), (0.2, 0.2)))
+        system.tls.troubles.begin(refuse, hang, fault.seconds)
+
+
 def _restore(system: System, promises: Promises, fault: Fault) -> None:
     """The database is put back from a backup, while the queue manager is down."""
     lcc = system.lcc_at(fault.target)
@@ -521,5 +542,6 @@ KINDS = {
     "workers-fail": Kind(_workers_fail, _a_host, 0, 16),
     "answers-lost": Kind(_answers_lost, _the_database, 0, 6),
     "clock-step": Kind(_clock_step, _a_host, 0, 0),
+    "tls-troubles": Kind(_tls_troubles, _a_host, 0, 0),
     "at-move": Kind(_at_move, _a_host, 0, 3),
 }

@@ -61,7 +61,7 @@ class LccPromises:
         self.overlaps_until = 0.0
         self.removing = 0
         self._timeline = lcc.world.timeline
-        self.clocks: list[tuple[float, float]] = [(self._timeline.now, 0.0)]
+        self.clocks: list[tuple[float, float]] = [(self._timeline.now, lcc.machine_of("qm").clock_ahead)]
         self.last_change = 0
         self._broken = broken
         self._cached = cached

@@ -119,18 +119,32 @@ class WatchedSite(Site):
         self.tell_all()
 
 
+_WIRE = "tcp:{address}:9005:timeout=5"
+_TLS_WIRE = "lcctls:{address}:9005:roles=uns:ca=ca.pem:certificate=it.pem:key=it.key:timeout=5"
+
+
 class Notifier(Service):
     """The process of the notifiers, and the web server of their site.
 
     :param unses: addresses of the UNSes.
     :param accepted: called when a set was accepted, with the epoch of its number, and that.
     :param errors: gives the errors of a provider's URLs: number, URL.
+    :param over_tls: its connections are.
     """
 
-    def __init__(self, site: WatchedSite, process: Process, unses: list[str], accepted: Any, errors: Any) -> None:
+    def __init__(
+        self,
+        site: WatchedSite,
+        process: Process,
+        unses: list[str],
+        accepted: Any,
+        errors: Any,
+        over_tls: bool = False,
+    ) -> None:
         self._site = site
         self._process = process
         self._unses = unses
+        self._wire = _TLS_WIRE if over_tls else _WIRE
         self._accepted = accepted
         self._errors = errors
         self._reactor = process.reactor
@@ -162,7 +176,7 @@ class Notifier(Service):
     async def _stay_connected(self, link: NotifierLink) -> None:
         chance = self._site.chance
         while self.running:
-            endpoint = clientFromString(self._reactor, f"tcp:{chance.choice(self._unses)}:9005:timeout=5")
+            endpoint = clientFromString(self._reactor, self._wire.format(address=chance.choice(self._unses)))
             try:
                 await endpoint.connect(link.factory())
             except Exception:  # however it cannot be reached

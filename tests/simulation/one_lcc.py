@@ -35,24 +35,26 @@ slot_seconds = 10
 mimetypes = ["text/*"]
 [tls]
 insecure = true
+public_certificate = "/tls/public.pem"
+public_key = "/tls/public.key"
 [database]
 url = "{url}"
 retries = 4
 [uns]
 name = "{name}"
 proxies = [{proxies}]
-listen = "tcp:9000"
+listen = "{wire}:9000"
 listen_notifiers = "{listen_notifiers}"
 listen_gateway = ""
-connect = "tcp:{qm}:9001"
+connect = "{wire}:{qm}:9001"
 answer_timeout = 2.0
 idle_timeout = 20
 login_timeout = 10
 database_timeout = 5
 spool_max_bytes = 400000
 [qm]
-listen = "tcp:9001"
-listen_botm = "tcp:9002"
+listen = "{wire}:9001"
+listen_botm = "{wire}:9002"
 absorb_batch = {absorb_batch}
 mass_deletion_share = {mass_deletion_share}
 mass_deletion_floor = 0
@@ -76,8 +78,8 @@ housekeeping_period = 30
 name = "{name}"
 serves = "{serves}"
 machine = {machine}
-listen = "tcp:9003"
-connect = "tcp:{qm}:9002"
+listen = "{wire}:9003"
+connect = "{wire}:{qm}:9002"
 parent = "{parent}"
 content = "/content"
 content_listen = "tcp:9004"
@@ -88,7 +90,7 @@ sync_interval = 5
 content_idle_timeout = 15
 [bot]
 name = "{name}"
-connect = "tcp:{botm}:9003"
+connect = "{wire}:{botm}:9003"
 content = "/content"
 concurrency = 3
 connect_timeout = 3
@@ -167,6 +169,7 @@ class LccSettings:
     :ivar batches: sizes of batches in the configuration.
     :ivar more: further tables of the configuration.
     :ivar proxies: addresses of the front end's.
+    :ivar over_tls: wires between roles, and those of providers, are over TLS.
     """
 
     has_central: bool
@@ -176,6 +179,12 @@ class LccSettings:
     mass_deletion_share: float
     more: str = ""
     proxies: tuple[str, ...] = ()
+    over_tls: bool = False
+
+    @property
+    def wire(self) -> str:
+        """What the endpoints of these wires begin with."""
+        return "tls" if self.over_tls else "tcp"
 
 
 def url_of(address: str, file: str) -> str:
@@ -251,7 +260,7 @@ class Lcc:
 
     def _add_roles(self) -> None:
         hosts = self.hosts
-        parent = f"tcp:{hosts.central}:9003" if self.settings.has_central else ""
+        parent = f"{self.settings.wire}:{hosts.central}:9003" if self.settings.has_central else ""
         self.add_role("qm", hosts.qm, qm)
         for number, address in enumerate(hosts.unses, 1):
             self.add_role(f"uns{number}", address, uns)
@@ -289,7 +298,8 @@ class Lcc:
             "central": hosts.central,
             "uns": hosts.unses[0],
             "botm": hosts.botms[0],
-            "listen_notifiers": "tcp:9005" if self.settings.listens else "",
+            "wire": self.settings.wire,
+            "listen_notifiers": f"{self.settings.wire}:9005" if self.settings.listens else "",
             "serves": "bots",
             "machine": 1,
             "parent": "",

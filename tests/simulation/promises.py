@@ -124,7 +124,8 @@ class Promises:
     def clock_was_set(self) -> None:
         """Somebody's was."""
         tasks = self._system.tasks
-        if tasks is not None and self._system.machines[SCHEDULER].clock_ahead:
+        scheduler = self._system.machines.get(SCHEDULER)
+        if tasks is not None and scheduler is not None and scheduler.clock_ahead != scheduler.clock_usual:
             tasks.clock_was_set = True
         for promises in self._of.values():
             promises.clock_was_set()
@@ -304,7 +305,8 @@ class Promises:
             }
             expected = {identity(path): page.md5 for path, page in site.pages.items()}
             described = {identity(path): site.description(path) for path in site.pages}
-            told = {identity(path): int(when) for path, when in site.told_last.items()}
+            behind = min(promises.clocks[0][1] for promises in self._of.values())  # of queue managers
+            told = {identity(path): int(when + behind) for path, when in site.told_last.items()}
             for name in sorted(expected.keys() | cached.keys()):
                 promises, row = cached.get(name, (None, ()))
                 if promises is None:

@@ -8,6 +8,7 @@ says is read when it begins: no two begin at once, but one may begin, and end, w
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from twisted.application.service import Service
@@ -21,6 +22,7 @@ from lcc.model import Source
 from lcc.protocols.cp_uns import InitAccepted
 from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
 from lcc.testing.simulated.process import Process
+from lcc.testing.simulated.tls import RECORD_OVERHEAD_BYTES
 
 from .open_session import OpenSession
 from .sites import OriginProtocol, Place, Site, Telling
@@ -60,11 +62,18 @@ class Publisher(Service):
 
     :param unses: addresses of the UNSes.
     :param accepted: called at once when a set was accepted, with its place.
+    :param over_tls: its connections are.
     """
 
     def __init__(
-        self, site: Site, process: Process, unses: list[str], accepted: Callable[[Site, Place], None]
+        self,
+        site: Site,
+        process: Process,
+        unses: list[str],
+        accepted: Callable[[Site, Place], None],
+        over_tls: bool = False,
     ) -> None:
+        self._over_tls = over_tls
         self._accepted = accepted
         self._site = site
         self._process = process
@@ -95,9 +104,8 @@ class Publisher(Service):
 
     # A set.
 
-    @property
-    def _endpoint(self) -> str:
-        return f"{self._site.chance.choice(self._unses)}:9000"
+    def _endpoint(self, chance: Random) -> IStreamClientEndpoint:
+        return uns_endpoint(self._reactor, f"{chance.choice(self._unses)}:9000", self._over_tls)
 
     def _is_full(self) -> bool:
         site = self._site
@@ -187,11 +195,13 @@ class Publisher(Service):
             site.told_as.clear()
         deletions = not site.mending and self._mistakes.random() < (0.5 if site.held else 0.1)
         welcomes: list[InitAccepted] = []
-        endpoint = WatchedEndpoint(uns_endpoint(reactor, self._endpoint))
+        endpoint = WatchedEndpoint(self._endpoint(chance))
+
+        line_end_bytes = 1 + RECORD_OVERHEAD_BYTES * self._over_tls  # behind the set
 
         def break_off() -> None:
             """The provider's program is ended in the middle; whether a part of the set has never left it."""
-            broke_off[0] = endpoint.waiting_bytes > 1  # the last byte is the end of the line behind the set
+            broke_off[0] = endpoint.waiting_bytes > line_end_bytes
             submitting.cancel()
 
         def welcome(message: InitAccepted) -> bool:
@@ -244,7 +254,7 @@ class Publisher(Service):
         try:
             answer = await submit(
                 reactor,
-                uns_endpoint(reactor, f"{self._second.choice(self._unses)}:9000"),
+                self._endpoint(self._second),
                 site.pid,
                 site.password,
                 iter(()),
@@ -267,7 +277,7 @@ class Publisher(Service):
             session = OpenSession(reactor, self._site.pid, self._site.password)
             factory = Factory.forProtocol(session.build_stream)
             factory.noisy = False
-            connecting = uns_endpoint(reactor, self._endpoint).connect(factory)
+            connecting = self._endpoint(chance).connect(factory)
             connecting.addTimeout(5.0, reactor)
             try:
                 await connecting

@@ -21,6 +21,7 @@ from lcc.storage.providers.watched import find_or_make_watched
 from lcc.testing.simulated.database import DatabaseServer
 from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.timeline import Timeline
+from lcc.testing.simulated.tls import SimulatedTls
 
 from . import crawl
 from .crawl import SPIDER_NAMES, SPIDERS, CrawlWorld
@@ -42,6 +43,10 @@ WATCHED = "10.2.0.1"
 """The notifier, and the web server of the site that it watches."""
 NOTIFIER_SHARE = 0.4
 """Of the worlds, those with a notifier."""
+TLS_SHARE = 0.3
+"""Of the worlds, those whose connections are over TLS: all but those to web servers and ``lcc-cu``."""
+CLOCKS_SHARE = 0.3
+"""Of the worlds, those whose machines have wall clocks that disagree, by seconds, minutes, or up to a day."""
 FAR_SHARE = 0.4
 """Of the worlds with a central BOT-M, those where it is far from the queue manager."""
 
@@ -77,6 +82,8 @@ class System(World):
         """(provider, its connection) -> the order numbers of the sets that began there."""
         self._begin_of_a_set = uns_session.Session._begin
         uns_session.Session._begin = lambda *args: self._watch_begin(*args)  # type: ignore[method-assign]
+        over_tls = not with_moves and timeline.random("tls").random() < TLS_SHARE
+        self.tls = SimulatedTls(timeline) if over_tls else None
         self.tasks: TaskWorld | None = None
         self.crawl: CrawlWorld | None = None
         self.front: FrontEnd | None = None
@@ -108,6 +115,16 @@ class System(World):
             self._add_tasks(1 + sites + with_notifier, with_tasks)
         if with_spiders:
             self._add_spiders(2 + sites + with_notifier)
+        self._set_clocks()
+
+    def _set_clocks(self) -> None:
+        """Each machine has an idea of its own of what time it is."""
+        chance = self.timeline.random("clocks")
+        if chance.random() >= CLOCKS_SHARE:
+            return
+        usual = chance.choice(((3.0,), (3.0, 300.0), (3.0, 300.0, 20_000.0, 86_400.0)))
+        for machine in self.machines.values():
+            machine.clock_ahead = machine.clock_usual = chance.choice((0.0, chance.uniform(-1, 1))) * chance.choice(usual)
 
     def _settings(self, chance: Random, needs_central: bool, listens: bool, more: str) -> LccSettings:
         batches = {"absorb_batch": chance.choice((3, 7, 50)), "record_batch": chance.choice((1, 3, 50))}
@@ -119,7 +136,7 @@ class System(World):
         # Managers and other sub-LCCs ask one content port for all content.
         has_central = chance.random() < 0.7 or needs_central
         is_far = has_central and self.timeline.random("place").random() < FAR_SHARE
-        return LccSettings(has_central, is_far, listens, batches, share, more)
+        return LccSettings(has_central, is_far, listens, batches, share, more, over_tls=self.tls is not None)
 
     @property
     def lcc(self) -> Lcc:
@@ -236,7 +253,8 @@ class System(World):
         return site
 
     def _notifier(self, site: WatchedSite, process: Process) -> Service:
-        return Notifier(site, process, self._entries, lambda *args: self.notice_accepted(*args), self._errors_of)
+        accepted = lambda *args: self.notice_accepted(*args)  # noqa: E731  # set later
+        return Notifier(site, process, self._entries, accepted, self._errors_of, over_tls=self.tls is not None)
 
     def _errors_of(self, pid: int) -> list[tuple[int, str]]:
         sql = "SELECT number, url FROM urlerrs WHERE pid = ?"
@@ -267,7 +285,9 @@ class System(World):
             site.pid = rows[0][0] if rows else 0
 
     def _publisher(self, site: Site, process: Process) -> Service:
-        return Publisher(site, process, self._entries, lambda *args: self.set_accepted(*args))
+        return Publisher(
+            site, process, self._entries, lambda *args: self.set_accepted(*args), over_tls=self.tls is not None
+        )
 
     def _watch_begin(self, session: uns_session.Session, begin: SetBegin, rest: list[CpMessage]) -> Any:
         """Note a set's order number, which nobody tells its provider."""
@@ -287,6 +307,8 @@ class System(World):
     def close(self) -> None:
         super().close()
         uns_session.Session._begin = self._begin_of_a_set  # type: ignore[method-assign]
+        if self.tls is not None:
+            self.tls.end()
 
 
 def _hash(password: str) -> str:

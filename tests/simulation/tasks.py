@@ -40,8 +40,8 @@ SHARED_SECONDS = 4
 CONFIGURATION = """
 [scheduler]
 name = "scheduler"
-listen = "tcp:9006"
-connect = "tcp:{uns}:9005"
+listen = "{wire}:9006"
+connect = "{wire}:{uns}:9005"
 lease = 10
 retries = {retries}
 retry_initial = {retry_initial}
@@ -49,7 +49,7 @@ ready_max = {ready_max}
 [manager]
 name = "{name}"
 host = "{name}"
-connect = "tcp:10.0.0.10:9006"
+connect = "{wire}:10.0.0.10:9006"
 content = "http://{content}:9004"
 kinds = ["follow jobs=3", "feed jobs=1"]
 jobs_max = 4

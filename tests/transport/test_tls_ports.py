@@ -35,6 +35,7 @@ from lcc.transport.tls_endpoints import TlsFailed
 from lcc.transport.tls_files import CertificateFiles
 from tests.support.logs import LoggedErrors
 from tests.support.tls import DAY, EXPIRED, HOST, RIGHT, VALIDITY, WRONG_CA, End, Pki, meet, reactor, string
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +243,7 @@ async def test_a_port_that_is_full_refuses_over_tls_too(pki: Pki) -> None:
     first, second = End(), End()
     protocol = await client.connect(first)
     assert await first.first == b"hello"
-    with pytest.raises(Exception, match=r"lost|closed|clean"):
+    with pytest.raises(Exception, match=r"lost|ended within"):
         await client.connect(second)
     protocol.transport.loseConnection()
     await first.ended()
@@ -307,6 +308,41 @@ async def test_a_link_that_is_refused_says_so_and_goes_on_trying(pki: Pki) -> No
         "(its log tells more); retrying",
         f"Connected to tls:{HOST}:{number}",
     ]
+
+
+class Closing(Protocol):
+    """Closes at once."""
+
+    def connectionMade(self) -> None:
+        assert self.transport is not None
+        self.transport.loseConnection()
+
+
+@pytest_twisted.ensureDeferred
+@pytest.mark.parametrize("closes", [True, False])
+async def test_a_link_that_is_lost_in_the_handshake_says_so_and_goes_on_trying(
+    pki: Pki, closes: bool, logged_errors: LoggedErrors
+) -> None:
+    """Not only when the handshake times out, and without a traceback."""
+    if closes:
+        port = reactor.listenTCP(0, Factory.forProtocol(Closing), interface=HOST)
+        words = "the connection ended within the TLS handshake"
+    else:
+        text = string(f"0:interface={HOST}", pki.files("qm", EXPIRED), roles="uns")
+        port = await serverFromString(reactor, text).listen(End())
+        words = "has expired"
+    number = port.getHost().port
+    tried = Peers("uns", "qm")
+    with capturedLogs() as logged:
+        text = string(f"{HOST}:{number}", pki.files("uns", RIGHT), roles="qm")
+        link = link_service(reactor, text, tried, RetryPolicy(lambda: 0.5, 0.01, 0.05))  # type: ignore[arg-type]
+        link.startService()
+        await until(lambda: tried.built >= 3)
+        await link.stopService()
+    await port.stopListening()
+    (told,) = [line for line in lines(logged) if "is unreachable" in line]
+    assert words in told, told
+    assert not logged_errors.events
 
 
 class Somebody(Peer):

@@ -28,6 +28,7 @@ class Machine:
     :ivar boot: counts its boots.
     :ivar booted: when the last one was: its processes' timers count from there.
     :ivar clock_ahead: what its wall clock shows more than the timeline's, in seconds.
+    :ivar clock_usual: the same when nobody has set it.
     """
 
     def __init__(self, timeline: Timeline, network: Network, address: str) -> None:
@@ -37,7 +38,7 @@ class Machine:
         self.disk = SimulatedDisk(timeline.random(f"disk {address}"))
         self.boot = 1
         self.booted = timeline.now - timeline.random(f"boot {address}").choice((1.0, 100.0, 1e6))
-        self.clock_ahead = 0.0
+        self.clock_ahead = self.clock_usual = 0.0
         self.processes: dict[str, Process] = {}
         self.locks: dict[str, Process] = {}
         self.is_up = True

@@ -11,7 +11,10 @@ from typing import Any, Protocol
 
 from twisted.internet.error import AlreadyCalled, AlreadyCancelled
 from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
 from zope.interface import implementer
+
+_log = Logger()
 
 EPOCH = 1_767_225_600.0
 """The time at which every world begins, in seconds since 1970 (2026-01-01 00:00 UTC)."""
@@ -187,6 +190,11 @@ class Timeline:
         function = event.function
         name = (getattr(function, "__qualname__", None) or type(function).__name__).partition(" at 0x")[0]
         self._hash.update(f"{self.now:.6f} {owner.name if owner is not None else ''} {name}\n".encode())
-        function(*event.args, **event.kwargs)
+        try:
+            function(*event.args, **event.kwargs)
+        except Exception:
+            if owner is None:
+                raise
+            _log.failure("Unhandled error in {name}", name=owner.name)  # as a reactor does it
         if self.after_each is not None:
             self.after_each()

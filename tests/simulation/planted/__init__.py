@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .hosts import HOSTS
 from .moves import MOVED
 from .notifiers import NOTIFIERS
 from .robots import ROBOTS
@@ -9,4 +10,4 @@ from .sets import SETS
 from .spiders import SPIDERS
 from .tasks import TASKS
 
-BUGS = [*SETS, *ROBOTS, *NOTIFIERS, *TASKS, *SPIDERS, *MOVED]
+BUGS = [*SETS, *ROBOTS, *NOTIFIERS, *TASKS, *SPIDERS, *MOVED, *HOSTS]
