@@ -124,7 +124,8 @@ class System(World):
             return
         usual = chance.choice(((3.0,), (3.0, 300.0), (3.0, 300.0, 20_000.0, 86_400.0)))
         for machine in self.machines.values():
-            machine.clock_ahead = machine.clock_usual = chance.choice((0.0, chance.uniform(-1, 1))) * chance.choice(usual)
+            machine.clock_usual = chance.choice((0.0, chance.uniform(-1, 1))) * chance.choice(usual)
+            machine.clock_ahead = machine.clock_usual
 
     def _settings(self, chance: Random, needs_central: bool, listens: bool, more: str) -> LccSettings:
         batches = {"absorb_batch": chance.choice((3, 7, 50)), "record_batch": chance.choice((1, 3, 50))}

@@ -4,8 +4,8 @@ have all of its states and no cryptography.
 What differs for those who speak over it: a server counts as connected before the handshake has begun, and what it
 writes waits for its end; a server that refuses a client does so when this one has begun to speak; a connection is
 closed in order when both ends have said so, so that whoever closes waits for the other end; one that just ends was
-cut; no direction can be closed alone.  A public port sends a ticket, which a client may leave unread: then its closing
-is a reset.
+cut; no direction can be closed alone.  A public port sends a ticket, which a client may leave unread: its closing is
+a reset then.
 """
 
 from __future__ import annotations
