@@ -140,7 +140,7 @@ class _ClientTransport(_Transport):
 class _Factory(TLSMemoryBIOFactory):
     """Adds TLS to the connections of a factory."""
 
-    protocol = _Transport
+    protocol: type[_Transport] = _Transport
     noisy = False
 
     def buildProtocol(self, addr: Any) -> Any:

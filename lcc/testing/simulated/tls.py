@@ -125,11 +125,8 @@ class TlsConnection:
             self._send(_CLIENT_HELLO, bytes(_HELLO_BYTES))
         while not self._done and not self._hangs and (record := self._record()) is not None:
             self._heard(record[0])
-        if self._done:
-            return
-        if self._ended:
-            raise SysCallError(-1, "Unexpected EOF")
-        raise WantReadError
+        if not self._done:
+            raise SysCallError(-1, "Unexpected EOF") if self._ended else WantReadError()
 
     def _heard(self, kind: int) -> None:
         expected = _SERVER_HELLO if self._is_client else _FINISHED if self._begun else _CLIENT_HELLO
