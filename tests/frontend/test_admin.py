@@ -13,7 +13,7 @@ from lcc.config import load_config
 from lcc.model import Provider
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.place import front_end_place
-from lcc.storage.fe.placements import put_making
+from lcc.storage.fe.placements import made, put_making
 from lcc.storage.fe.sublccs import report_vitals
 from lcc.storage.providers.providers import add_provider
 from tests.frontend.kit import NOW, vitals
@@ -142,6 +142,19 @@ def test_one_with_providers_is_not_removed(front: FrontEnd) -> None:
     one.admin("provider", "add", "--root", "http://a.example/")
     assert "has providers" in front.admin("fe", "remove", "one", code=1).stderr
     front.admin("fe", "remove", "one", "--force")
+
+
+def test_one_whose_registered_providers_were_removed_is_removed(front: FrontEnd) -> None:
+    one, url = front.lcc("one")
+    front.admin("fe", "add", "one", *UNS, "--database", url)
+    front.write(put_making, 1, 1, NOW)
+    assert "is being registered" in front.admin("fe", "remove", "one", code=1).stderr
+    one.admin("provider", "add", "--root", "http://a.example/")
+    front.write(made, 1, NOW)
+    assert "has providers" in front.admin("fe", "remove", "one", code=1).stderr
+    one.write(lambda txn: txn.execute("DELETE FROM pidb"))
+    front.admin("fe", "remove", "one")
+    assert front.rows("fe", "list") == []
 
 
 def test_one_that_providers_move_to_is_not_removed(front: FrontEnd) -> None:

@@ -25,7 +25,7 @@ from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.status import database_epoch
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.moves import concerns_move
-from lcc.storage.fe.placements import count_placed
+from lcc.storage.fe.placements import count_placed, count_unsettled
 from lcc.storage.fe.sublccs import (
     NoSuchSubLcc,
     SubLccExists,
@@ -316,18 +316,23 @@ def remove_command(admin: Admin, name: str, force: bool, as_json: bool) -> None:
     """Remove a sub-LCC that has no providers.  Its ids are not given out again."""
     if not force:
         with admin.front_end() as database:
-            sub, placed, moves = _asked(
+            sub, unsettled, moves = _asked(
                 database,
                 lambda txn: (
                     found := get_sublcc(txn, name),
-                    count_placed(txn, found.subid),
+                    count_unsettled(txn, found.subid),
                     concerns_move(txn, found.subid),
                 ),
             )
         if moves:
             raise Failed(f"providers move from or to sub-LCC {name}", "wait for their moves, or cancel them")
+        if unsettled:
+            raise Failed(
+                f"a provider of sub-LCC {name} is being registered", "try again in some minutes; or say --force"
+            )
+        # Rows in PMDB stay when a provider is removed: whoever logs in with its id hears that there is none.
         with admin.sublcc(sub) as own:
-            has_some = bool(placed) or bool(own.interact(provider_ids, None, 1))
+            has_some = bool(own.interact(provider_ids, None, 1))
         if has_some:
             raise Failed(f"sub-LCC {name} has providers", "move them away, or remove them there; or say --force")
     _change(admin, name, as_json, "removed", {"state": SubState.REMOVED})

@@ -60,6 +60,12 @@ def being_made(txn: Txn, before: int, limit: int) -> list[Placement]:
     ]
 
 
+def count_unsettled(txn: Txn, subid: int) -> int:
+    """Those of them that are being made, or stand still to move."""
+    sql = "SELECT COUNT(*) FROM pmdb WHERE subid = ? AND state <> ?"
+    return int(txn.value(sql, [subid, AtHome.HERE.value], 0))
+
+
 def count_placed(txn: Txn, subid: int) -> int:
     """Providers with a row that says that they are in this sub-LCC."""
     return int(txn.value("SELECT COUNT(*) FROM pmdb WHERE subid = ?", [subid], 0))
