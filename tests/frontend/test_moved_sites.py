@@ -17,6 +17,8 @@ from lcc.model.frontend import SubLcc
 from lcc.model.moves import MoveState
 from lcc.model.notifiers import NOTIFIERS
 from lcc.model.sources import Source
+from lcc.roles.fe_rs import store as fe_rs_store
+from lcc.roles.fe_rs.store import FrontRegistrationStore
 from lcc.roles.fe_uns import sites as fe_sites
 from lcc.roles.fe_uns.sites import SiteHomes
 from lcc.roles.notifier import NotifierLink
@@ -194,15 +196,16 @@ def test_of_two_that_claim_a_site_anew_the_first_counts(make_front: MakeFront) -
     assert front.database.now(claim_site, ROOT, 3, NOW, [1]) == 2
 
 
-def test_a_provider_between_two_sub_lccs_is_looked_for_twice(
-    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+def moves_while_looked_for(
+    front: Front, pid: int, module: Any, monkeypatch: pytest.MonkeyPatch, looks: list[int]
 ) -> None:
-    """b was read before it came there, a when it had left."""
-    front = make_front(subs=3)
-    pid = watch(front, 1)
-    sites = homes(front)
-    dest, looks = front.sub(2).database, [0]
-    interact, look = dest.interact, fe_sites._site
+    """b is read before the provider comes there, a when it has left.
+
+    :param module: that looks.
+    :param looks: counts how often.
+    """
+    dest = front.sub(2).database
+    interact, look = dest.interact, module._site
 
     def moves_then(function: Callable[..., Any], *args: Any) -> Deferred[Any]:
         seen = interact(function, *args)
@@ -214,9 +217,37 @@ def test_a_provider_between_two_sub_lccs_is_looked_for_twice(
 
     monkeypatch.setattr(dest, "interact", moves_then)
     b_first = [front.sublcc(number) for number in (2, 1, 3)]
-    monkeypatch.setattr(fe_sites, "list_sublccs", lambda txn: b_first)
+    monkeypatch.setattr(module, "list_sublccs", lambda txn: b_first)
+
+
+def test_a_provider_between_two_sub_lccs_is_looked_for_twice(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front = make_front(subs=3)
+    pid, looks = watch(front, 1), [0]
+    sites = homes(front)
+    moves_while_looked_for(front, pid, fe_sites, monkeypatch, looks)
     found: Any = result_of(sites.choose(ROOT))
     assert found.subid == 2 and looks == [2]
+
+
+def test_a_watched_site_that_is_registered_while_it_moves_keeps_its_provider(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front = make_front(subs=3)
+    pid, looks = watch(front, 1), [0]
+    homes(front)
+    databases: Any = front  # as good as one
+    store = FrontRegistrationStore(front.database, databases, RsConfig(), 60, lambda: NOW)
+    asked = Registration(Proves.PROVIDER, "t", "s", "p", "lcc.txt", (ROOT,), NOW, NOW + 100, contact="me@example.org")
+    number = result_of(store.open(asked))
+    moves_while_looked_for(front, pid, fe_rs_store, monkeypatch, looks)
+    assert result_of(store.prove(number, False, NOW)).pid == pid and looks == [2]
+    assert [sub.query("SELECT pid, watched FROM pidb WHERE removed = 0") for sub in front.subs] == [
+        [],
+        [(pid, 0)],
+        [],
+    ]
 
 
 def test_a_notifier_of_the_former_sub_lcc_hears_that_it_has_moved(make_front: MakeFront, tmp_path: Path) -> None:

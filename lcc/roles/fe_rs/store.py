@@ -55,7 +55,7 @@ from lcc.storage.providers.registrations import (
     remove_expired,
     site_counts,
 )
-from lcc.storage.providers.watched import watcher_of
+from lcc.storage.providers.watched import left_watcher, watcher_of
 
 _log = Logger()
 
@@ -70,10 +70,12 @@ class _Seen:
     """What a sub-LCC knows of the site of a registration.
 
     :ivar watcher: the provider that watches it there; 0: none.
+    :ivar left: one that watched it there has moved.
     """
 
     sub: SubLcc
     watcher: int
+    left: bool
     counts: Mapping[str, SiteCounts]
 
 
@@ -176,6 +178,9 @@ class FrontRegistrationStore:
 
     async def _make(self, registration: Registration) -> Registration:
         looked = await self._look(registration)
+        if not any(seen.watcher for seen in looked) and any(seen.left for seen in looked):
+            # One that moves between two databases may be seen in neither, once.
+            looked = await self._look(registration)
         if registration.pid:  # it was begun; PMDB has lost its row only if it was put back from a backup
             home = home_of((seen.sub for seen in looked), registration.pid)
             begun = registration.pid, 0 if home is None else home.subid
@@ -260,9 +265,11 @@ class FrontRegistrationStore:
                     await self._front.write(made, placement.pid, now)
 
 
-def _site(txn: Txn, folders: tuple[str, ...]) -> tuple[int, dict[str, SiteCounts]]:
+def _site(txn: Txn, folders: tuple[str, ...]) -> tuple[int, bool, dict[str, SiteCounts]]:
     watchers = [pid for folder in folders if (pid := watcher_of(txn, folder)) is not None]
-    return (watchers[0] if watchers else 0), {folder: site_counts(txn, folder) for folder in folders}
+    # In this order: what leaves in between is found in one of the two places.
+    left = left_watcher(txn, folders) is not None
+    return (watchers[0] if watchers else 0), left, {folder: site_counts(txn, folder) for folder in folders}
 
 
 def _counted(looked: list[_Seen]) -> dict[str, SiteCounts]:

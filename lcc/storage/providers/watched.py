@@ -386,7 +386,7 @@ def roots_on(txn: Txn, site: str, limit: int) -> list[tuple[str, int]]:
     return [(root, pid) for root, _, pid in found]
 
 
-def _left_watcher(txn: Txn, roots: Iterable[str]) -> int | None:
+def left_watcher(txn: Txn, roots: Iterable[str]) -> int | None:
     """A provider that watched one of these roots here, and moved to another sub-LCC."""
     spelled = {spelling for root in roots for spelling in (root, _other_scheme(root))}
     sql = "SELECT pid FROM leftroots WHERE watched = 1 AND root IN ({in})"
@@ -396,7 +396,7 @@ def _left_watcher(txn: Txn, roots: Iterable[str]) -> int | None:
 def watch_again(txn: Txn, roots: Iterable[str]) -> None:
     """An operator says that these roots may have providers here, though those that they had have moved away."""
     for root in roots:
-        while (pid := left_provider(txn, root) or _left_watcher(txn, [root])) is not None:
+        while (pid := left_provider(txn, root) or left_watcher(txn, [root])) is not None:
             forget_left_roots(txn, pid)
 
 
@@ -411,7 +411,7 @@ def register_provider(txn: Txn, provider: Provider) -> int:
     :raises lcc.storage.providers.providers.ProviderExists: no id is left.
     """
     watchers = {pid: root for root in provider.roots if (pid := watcher_of(txn, root)) is not None}
-    left = None if watchers else _left_watcher(txn, provider.roots)
+    left = None if watchers else left_watcher(txn, provider.roots)
     # Whoever gives another id has looked in all sub-LCCs, and found nobody who watches it.
     if left is not None and provider.pid in (0, left):
         raise SiteMoved(left)
