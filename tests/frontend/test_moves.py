@@ -509,6 +509,72 @@ def test_sets_that_were_held_are_applied_once_where_it_comes_back(make_front: Ma
     assert front.sub(1).query("SELECT COUNT(*) FROM heldsets") == [(0,)]
 
 
+MONTH = 30 * 86400
+
+
+def test_a_set_that_comes_late_by_months_is_applied(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    front.database.now(lambda txn: txn.execute("UPDATE moves SET changed_time = changed_time - ?", [5 * MONTH]))
+    front.sub(1).send(9, pid, page(800))
+    front.go(15)
+    assert ("b", "http://site.example/800.html") in front.log
+
+
+@pytest.mark.parametrize("part", [False, True])
+def test_sets_that_nobody_has_taken_for_long_are_asked_for_again(
+    make_front: MakeFront, logged: list[dict[str, Any]], part: bool
+) -> None:
+    """The new home was away for two months; what it has taken before is no matter."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    source, dest = front.sub(1), front.sub(2)
+    source.send(8, pid, page(800))
+    front.go(15)
+    assert dest.moving is not None
+    wanted = "SELECT wantfullset FROM pstats WHERE pid = ?"
+    before = dest.query(wanted, pid)
+
+    def time_passes() -> None:
+        source.database.now(
+            lambda txn: txn.execute("UPDATE heldsets SET time = time - ? WHERE time < 2000000000", [3 * MONTH])
+        )
+        source.start()
+        front.go(2)
+
+    time_passes()
+    front.go(15)
+    assert dest.query(wanted, pid) == before
+    dest.moving.stop()
+    source.send(9, pid, page(801), page(802))
+    if part:
+        source.send(10, pid, page(803))
+        source.database.now(lambda txn: txn.execute("UPDATE heldsets SET whole = 0 WHERE number = 10"))
+    front.go(2)
+    for _ in range(2):  # the second time nothing is left to be removed
+        time_passes()
+        ((number, whole, notices),) = source.query("SELECT id, whole, notices FROM heldsets")
+        assert number == whole and notices == "[]"
+    dest.start()
+    front.go(15)
+    asked = dest.query(wanted, pid)
+    assert asked != before
+    told = [event for event in logged if "has not come as a whole" in str(event.get("log_format"))]
+    assert len(told) == 1
+    # It goes along, and what is left of the sets is forgotten.
+    front.order(pid, 1)
+    front.go_until(MoveState.DONE, 2)
+    front.go(15)
+    assert source.query(wanted, pid) == asked and source.query("SELECT COUNT(*) FROM heldsets") == [(0,)]
+    assert len([event for event in logged if "has not come as a whole" in str(event.get("log_format"))]) == 1
+
+
 def test_a_move_is_cancelled(make_front: MakeFront) -> None:
     front = make_front()
     pid = publish(front)

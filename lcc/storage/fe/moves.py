@@ -137,16 +137,26 @@ def moves_in(txn: Txn, states: Collection[MoveState], limit: int = 1_000_000) ->
     ]
 
 
-def moves_to(txn: Txn, subid: int, since: int) -> list[Move]:
-    """Moves to a sub-LCC that are not done, have not been cleaned up, or are done since this time; oldest first."""
+def moves_to(txn: Txn, subid: int) -> list[Move]:
+    """Moves to a sub-LCC that are not done, or were cancelled and have not been cleaned up; oldest first."""
     marks = ",".join("?" * (len(UNFINISHED) + 1))
     states = [state.value for state in (*UNFINISHED, MoveState.CANCELLED)]
-    rows = txn.query(
-        f"{_SELECT} WHERE dest = ? AND (state IN ({marks}) OR (state = ? AND changed_time >= ?)) ORDER BY id",
-        [subid, *states, MoveState.DONE.value, since],
-    )
-    found = [_move(row) for row in rows]
+    found = [
+        _move(row)
+        for row in txn.query(f"{_SELECT} WHERE dest = ? AND state IN ({marks}) ORDER BY id", [subid, *states])
+    ]
     return [move for move in found if not (move.state is MoveState.CANCELLED and move.progress.get("cleaned"))]
+
+
+def moved_to(txn: Txn, pids: Collection[int], source: int, dest: int) -> list[int]:
+    """Those of these providers whose last move away from a sub-LCC was to another one, and is done."""
+    rows = txn.query_in(
+        "SELECT id, pid, dest, state FROM moves WHERE source = ? AND flip > 0 AND pid IN ({in})",
+        sorted(pids),
+        [source],
+    )
+    last = {pid: (to, state) for _, pid, to, state in sorted(rows)}
+    return sorted(pid for pid, found in last.items() if found == (dest, MoveState.DONE.value))
 
 
 # What the destination does.

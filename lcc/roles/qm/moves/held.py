@@ -5,11 +5,11 @@ from __future__ import annotations
 import attrs
 from twisted.logger import Logger
 
-from lcc.model import SetHeader, SetPiece
+from lcc.model import SetHeader
 from lcc.model.moves import HeldPiece
 from lcc.roles.qm.engine import QmEngine
 from lcc.storage.database.database import Database
-from lcc.storage.queue.moves.fences import applied_upto, held_pieces, set_pieces
+from lcc.storage.queue.moves.fences import applied_upto, held_pieces, set_pieces, take_lost
 from lcc.storage.queue.store import QueueStore
 
 _log = Logger()
@@ -40,11 +40,12 @@ async def apply_held(
         lost = {piece.whole for piece in held if piece.lost}
         for whole in sorted(lost):
             _log.warn(
-                "A set of provider {pid} came in part before the provider moved: a full set is asked for", pid=pid
+                "A set of provider {pid} has not come as a whole from its former sub-LCC: a full set is asked for",
+                pid=pid,
             )
-            await store.want_full_set(pid, "cache-crash")
             header = attrs.evolve(_of(held, whole), uns=uns, epoch=epoch, number=whole, full=False, said=None)
-            engine.absorbed(await store.absorb([SetPiece(header, 0, (), last=True)], engine.now()))
+            _, outcome = await store.move_step(engine.now(), take_lost, header)
+            engine.absorbed(outcome)
         pieces = [piece for piece in set_pieces(held, uns, epoch) if piece.header.number not in lost]
         if pieces:
             engine.absorbed(await store.absorb(pieces, engine.now()))

@@ -6,7 +6,7 @@ goes on where it was.  One provider is copied at a time; what has been frozen, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -52,9 +52,8 @@ SLICE_SECONDS = 2.0
 """So long a provider is copied, until others are looked at."""
 _STANDING_STILL = (MoveState.FREEZING, MoveState.FLIPPED)
 BEHIND = "the front end's database was put back from a backup: run lcc-admin fe repair"
-LATE_SECONDS = 30 * 86400
-"""How long after a move sets that come late at the source are looked for."""
 LATE_LOOK_SECONDS = 10.0
+"""From one look for sets that come late at former homes to the next."""
 
 
 class Mover:
@@ -83,15 +82,16 @@ class Mover:
         self._compared: dict[int, float] = {}
         """Move -> when its next comparison is due, on the clock."""
         self._late_look = 0.0
+        self._taken: dict[int, tuple[str, dict[int, int]]] = {}
+        """Of each former home: its epoch, and of each provider the last set that was taken from there."""
 
     async def look(self, me: SubLcc, sublccs: Mapping[int, SubLcc]) -> bool:
         """Go on with what is to be done; True: something is soon to be looked at again."""
-        since = self._engine.now() - LATE_SECONDS
-        found = await self._front.interact(front_moves.moves_to, me.subid, since)
+        found = await self._front.interact(front_moves.moves_to, me.subid)
         self._engine.moves.read(found, self._engine.clock.seconds())
         soon = False
         for move in found:
-            if move.state not in (MoveState.PLANNED, MoveState.COPYING, MoveState.DONE):
+            if move.state not in (MoveState.PLANNED, MoveState.COPYING):
                 soon |= bool(await self._try(move, sublccs))
         if not any(move.state in _STANDING_STILL for move in found):
             for move in found:
@@ -103,16 +103,23 @@ class Mover:
         clock = self._engine.clock
         if clock.seconds() >= self._late_look:
             self._late_look = clock.seconds() + LATE_LOOK_SECONDS
-            await self._take_late([move for move in found if move.state is MoveState.DONE], sublccs)
+            await self._take_late(me, sublccs)
         return soon
 
-    async def _take_late(self, done: Sequence[Move], sublccs: Mapping[int, SubLcc]) -> None:
+    async def _take_late(self, me: SubLcc, sublccs: Mapping[int, SubLcc]) -> None:
         """Sets that UNSes of former homes had in their spools all the time."""
-        for subid in sorted({move.source for move in done} & sublccs.keys()):
+        for subid in sorted(sublccs.keys() - {me.subid}):
             with suppress(StoreUnavailable):  # the others may be reachable
-                pids = await self._source(sublccs[subid]).interact(held_elsewhere)
-                for pid in sorted({move.pid for move in done if move.source == subid} & pids):
-                    await self._take_held(pid, sublccs[subid])
+                epoch, held = await self._source(sublccs[subid]).interact(held_elsewhere)
+                before, taken = self._taken.get(subid, ("", {}))
+                if before != epoch:
+                    taken = {}
+                self._taken[subid] = epoch, taken
+                new = [pid for pid, last in held.items() if taken.get(pid, 0) < last]
+                if new:
+                    for pid in await self._front.interact(front_moves.moved_to, new, subid, me.subid):
+                        await self._take_held(pid, sublccs[subid])
+                        taken[pid] = held[pid]
 
     async def _try(self, move: Move, sublccs: Mapping[int, SubLcc]) -> bool | None:
         """Go on with a move; True: it is soon to be looked at again; None: its source is unreachable."""

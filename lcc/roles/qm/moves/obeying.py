@@ -13,7 +13,7 @@ from lcc.roles.qm.moves.tasks import TaskMoves
 from lcc.storage.database.database import Database
 from lcc.storage.database.order_rows import has_orders
 from lcc.storage.fe.moves import Overtaken, departure, fences_for, last_move, obeyed, thaw
-from lcc.storage.queue.moves.fences import fence_epochs, forget_held, forget_old_held, held_here, put_fence
+from lcc.storage.queue.moves.fences import fence_epochs, forget_held, give_up_old_held, held_here, put_fence
 from lcc.storage.queue.moves.following import forget_touched
 from lcc.storage.queue.moves.leaving import leave_page
 from lcc.storage.queue.store import QueueStore
@@ -22,7 +22,7 @@ from lcc.storage.queue.write_transaction import WriteTransaction
 _log = Logger()
 
 HELD_SECONDS = 60 * 86400
-"""How long sets are kept for a provider's new home, which looks for them much shorter."""
+"""How long sets are kept for a provider's new home; if it comes only then, it asks for a full set."""
 FROZEN_SECONDS = 60.0
 """A freeze that its destination has not ended by then is ended here: it may be out of order."""
 FORGET_EVERY_SECONDS = 3600.0
@@ -66,7 +66,7 @@ class Obeying:
         await self._apply_here(subid)
         if self._engine.clock.seconds() >= self._next_forgetting:
             self._next_forgetting = self._engine.clock.seconds() + FORGET_EVERY_SECONDS
-            await self._store.move_step(self._engine.now(), forget_old_held, self._engine.now() - HELD_SECONDS)
+            await self._store.move_step(self._engine.now(), give_up_old_held, self._engine.now() - HELD_SECONDS)
         return soon
 
     async def _thaw_forgotten(self, frozen: set[tuple[int, int]]) -> None:

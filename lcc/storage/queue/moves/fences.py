@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import attrs
@@ -21,6 +23,8 @@ _HELD = ("id", "pid", "uns", "epoch", "number", "firstindex", "whole", "header",
 _HOLDING = ", ".join(f"'{state.value}'" for state in Fence if state.holds)
 _FENCED = f"SELECT pid, state FROM fenced WHERE state IN ({_HOLDING})"
 PIECES_AT_ONCE = 20
+_FOREVER = 2**31 - 1
+"""When what is left of old sets was held: it is never too old."""
 
 
 class Known(NamedTuple):
@@ -114,19 +118,54 @@ def applied_upto(txn: Txn, uns: str, epoch: str) -> int:
     return int(txn.value(sql, [uns.encode(), epoch.encode()], 0))
 
 
-def held_elsewhere(txn: Txn) -> set[int]:
-    """Providers that have left, with sets that are held for their new homes."""
+def held_elsewhere(txn: Txn) -> tuple[str, dict[int, int]]:
+    """Epoch of this database; and of each provider that has left the last set that is held for its new home."""
     rows = txn.query(
-        "SELECT DISTINCT h.pid FROM heldsets h JOIN fenced f ON f.pid = h.pid AND f.state = 'left' WHERE h.whole > 0"
+        "SELECT h.pid, MAX(h.whole) FROM heldsets h JOIN fenced f ON f.pid = h.pid AND f.state = 'left'"
+        " WHERE h.whole > 0 GROUP BY h.pid"
     )
-    return {pid for (pid,) in rows}
+    return database_epoch(txn), dict(rows)
 
 
-def forget_old_held(write: WriteTransaction, before: int) -> None:
-    """Sets that were held before this time for a provider's new home are long applied there."""
-    write.txn.execute(
-        "DELETE FROM heldsets WHERE time < ? AND pid IN (SELECT pid FROM fenced WHERE state = 'left')", [before]
+def give_up_old_held(write: WriteTransaction, before: int) -> None:
+    """Sets that were held before this time for a provider's new home are removed.
+
+    If they were not applied there, it is to hear of that: one row stays, a set that is lost.
+    """
+    txn = write.txn
+    rows = txn.query(
+        "SELECT h.pid, h.id, h.whole FROM heldsets h JOIN fenced f ON f.pid = h.pid AND f.state = 'left'"
+        " WHERE h.time < ? ORDER BY h.pid, h.whole, h.id",
+        [before],
     )
+    for pid, found in groupby(rows, key=itemgetter(0)):
+        sets = [(number, whole) for _, number, whole in found]
+        kept, whole = sets[-1]
+        number = kept
+        if not sets[0][1]:  # one has come in part: that may be the last
+            number = whole = write.next("held")
+        fields = json.loads(txn.value("SELECT header FROM heldsets WHERE id = ?", [kept]))
+        txn.execute(
+            "DELETE FROM heldsets WHERE pid = ? AND id <> ? AND (time < ? OR time = ?)", [pid, kept, before, _FOREVER]
+        )
+        txn.execute(
+            "UPDATE heldsets SET id = ?, whole = ?, header = ?, notices = '[]', time = ? WHERE id = ?",
+            [number, whole, json.dumps(fields | {"lost": True}), _FOREVER, kept],
+        )
+
+
+def take_lost(write: WriteTransaction, header: SetHeader) -> None:
+    """A set that was held of a provider is lost: it is asked for a full set, by whoever has it in the end.
+
+    :param header: named as :func:`set_pieces` does.
+    """
+    txn, pid = write.txn, header.pid
+    if txn.one(f"{_FENCED} AND pid = ?", [pid]) is not None:
+        hold_piece(write, SetPiece(header, 0, (), last=True), lost=True)
+    elif txn.one("SELECT 1 FROM pidb WHERE pid = ? AND removed = 0", [pid]) is not None:
+        write.want_full_set(pid, "cache-crash")
+    position = (header.uns.encode(), header.epoch.encode(), header.number, header.number)
+    txn.upsert("setspos", ("uns", "epoch", "last_number", "answered_number"), [position], ("uns", "epoch"))
 
 
 def held_pieces(txn: Txn, pid: int, after: tuple[int, int] = (0, 0)) -> tuple[str, list[HeldPiece]]:
