@@ -509,6 +509,22 @@ def test_sets_that_were_held_are_applied_once_where_it_comes_back(make_front: Ma
     assert front.sub(1).query("SELECT COUNT(*) FROM heldsets") == [(0,)]
 
 
+def test_nothing_of_what_a_cancelled_move_has_copied_stays(make_front: MakeFront) -> None:
+    """Nobody was told of it: there are no tombstones, nor changes."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    dest = front.sub(2)
+    front.order(pid, 2)
+    while not dest.query("SELECT 1 FROM lccurl WHERE fetched_fileid IS NOT NULL"):
+        front.go(0.1)
+    files = dest.query("SELECT fetched_machineid, fetched_fileid FROM lccurl WHERE fetched_fileid IS NOT NULL")
+    front.database.now(moves.cancel_move, pid, "no", NOW)
+    front.go(15)
+    assert dest.query("SELECT pid FROM pidb") == [] and dest.query("SELECT COUNT(*) FROM lccurl") == [(0,)]
+    assert set(files) <= {(order.machine, order.file) for order in dest.botm.deletes}
+
+
 MONTH = 30 * 86400
 
 

@@ -31,6 +31,7 @@ from lcc.storage.queue.admin_retry import retry_page
 from lcc.storage.queue.consistency import CHECKS
 from lcc.storage.queue.held_deletions import drop_held
 from lcc.storage.queue.lost_content import fetch_damaged
+from lcc.storage.queue.moves.staging import is_carrier
 from lcc.storage.queue.outside_roots import delete_cached_page, drop_queued_page
 from lcc.storage.queue.page_again import fetch_page
 from lcc.storage.queue.provider_changed import changed_page
@@ -107,7 +108,8 @@ def _rebuild_page(write: WriteTransaction, progress: bytes) -> bytes | None:
 
 
 def _remove_page(write: WriteTransaction, pid: int, progress: bytes) -> bytes | None:
-    """Remove the next page of a provider: its queue, its content (tombstones stay), finally the provider."""
+    """Remove the next page of a provider: its queue, its content, finally the provider.  Tombstones stay, but not of a
+    carrier, because nobody was told of its content."""
     txn = write.txn
     if txn.one("SELECT 1 FROM pidb WHERE pid = ? AND removed = 1", [pid]) is None:
         return None
@@ -126,15 +128,20 @@ def _remove_page(write: WriteTransaction, pid: int, progress: bytes) -> bytes | 
         " WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
     )
     rows = txn.query(sql, [after, last, PAGE_ROWS])
+    leaves_none = is_carrier(txn, pid)
     gone = []
     for key, state, connseq, source, words, machine, file in rows:
-        if state == CACHED:
+        if state == CACHED and leaves_none:
+            write.delete_file(machine, file)
+        elif state == CACHED:
             row = empty_cache_row(key, pid)
             row.update(write.next_change(), connseq=connseq, confirmed_time=write.now)
             row.update(source=source & COUNTED or source, words=words)
             gone.append(tuple(row.values()))
             write.delete_file(machine, file)
     CACHE.upsert(txn, gone, TOMBSTONE_UPDATED)
+    if leaves_none:
+        txn.execute_in("DELETE FROM lccurl WHERE urlkey IN ({in})", [row[0] for row in rows])
     if len(rows) == PAGE_ROWS:
         return _CONTENT + bytes(rows[-1][0])
     for table in ("qpsdb", "urlerrs", "heldsweeps", "proots", "formerroots", "pdelays", "pidb"):

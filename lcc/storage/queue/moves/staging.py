@@ -87,6 +87,11 @@ def find_carrier(txn: Txn, move: Move) -> int:
     return int(txn.value("SELECT pid FROM pidb WHERE password = ? AND removed = 0", [_password(move)], 0))
 
 
+def is_carrier(txn: Txn, pid: int) -> bool:
+    """Whether this provider carries, or has carried, the content of a move."""
+    return txn.one("SELECT 1 FROM pidb WHERE pid = ? AND password LIKE 'none: move %'", [pid]) is not None
+
+
 def _password(move: Move) -> str:
     """In place of a hashed one: nobody can log in; and nobody else has it."""
     return f"none: move {move.id} of {move.made_time}"
