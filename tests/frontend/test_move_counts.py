@@ -57,7 +57,9 @@ def test_a_move_from_its_beginning_to_its_end(front: Front) -> None:
     front.go(3)
     here = shown(front.sub(2))
     assert here["moves"]["copying",] == 1
-    assert here["move_rows"] == 40 and here["move_files_left"] == 40
+    assert here["move_rows"] == 40 and here["move_files_left"] == 40 and here["moves_behind"] == 0
+    standing = here["move_state_seconds"]
+    assert 2 < standing["copying",] < 6 and standing["planned",] == standing["active",] == 0
     assert f"moves here: provider {pid}, copying: 40 rows copied, " in said(front.sub(2))
     assert "40 files left" in said(front.sub(2))
     assert shown(front.sub(1))["moves"]["copying",] == 0
@@ -69,6 +71,8 @@ def test_a_move_from_its_beginning_to_its_end(front: Front) -> None:
     here, there = shown(front.sub(2)), shown(front.sub(1))
     assert here["moves_ended"] == {("arrived",): 1, ("left",): 0, ("cancelled",): 0}
     assert there["moves_ended"]["left",] == 1
+    assert here["move_content_bytes"] == sum(map(len, front.site.values())) and there["move_content_bytes"] == 0
+    assert not any(here["move_state_seconds"].values())
     freezes: Buckets = here["move_freeze_seconds"]
     assert freezes.upto[-1] == 1 and 0 < freezes.total < 20
     assert (here["move_frozen_seconds"], here["move_freezes_given_up"], sum(here["moves"].values())) == (0, 0, 0)

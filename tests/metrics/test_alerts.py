@@ -69,6 +69,14 @@ FIRES: dict[str, dict[str, str]] = {
     "LccManagersMissing": {f'lcc_scheduler_managers{{state="missing",{HERE}}}': "1x300"},
     "LccJobsLost": {f'lcc_scheduler_jobs_ended_total{{state="lost",{HERE}}}': "0x270 2x30"},
     "LccJobsWait": {f"lcc_scheduler_job_waiting_seconds{{{HERE}}}": "3601x300"},
+    # Nothing is copied, of rows or files.
+    "LccMoveStuck": {
+        f'lcc_qm_move_state_seconds{{state="copying",{HERE}}}': "0+60x300",
+        f"lcc_qm_move_rows_total{{{HERE}}}": "70x300",
+        f"lcc_qm_move_files_left{{{HERE}}}": "30x300",
+    },
+    "LccMoveFreezes": {f"lcc_qm_move_freezes_given_up_total{{{HERE}}}": "0+1x300"},
+    "LccFrontEndBehind": {f"lcc_qm_moves_behind{{{HERE}}}": "1x300"},
     "LccSearchBehind": {f"lcc_search_lag_seconds{{{HERE}}}": "301x300"},
     "LccFiguresOld": {f"lcc_qm_survey_timestamp_seconds{{{HERE}}}": "1x300"},
 }
@@ -113,6 +121,15 @@ IS_WELL: dict[str, dict[str, str]] = {
     "LccManagersMissing": {f'lcc_scheduler_managers{{state="connected",{HERE}}}': "1x300"},
     "LccJobsLost": {f'lcc_scheduler_jobs_ended_total{{state="lost",{HERE}}}': "2x300"},
     "LccJobsWait": {f"lcc_scheduler_job_waiting_seconds{{{HERE}}}": "3599x300"},
+    # It takes long, but files come.
+    "LccMoveStuck": {
+        f'lcc_qm_move_state_seconds{{state="copying",{HERE}}}': "0+60x300",
+        f'lcc_qm_move_state_seconds{{state="flipped",{HERE}}}': "0x280 0+60x20",
+        f"lcc_qm_move_rows_total{{{HERE}}}": "70x300",
+        f"lcc_qm_move_files_left{{{HERE}}}": "9000-30x300",
+    },
+    "LccMoveFreezes": {f"lcc_qm_move_freezes_given_up_total{{{HERE}}}": "0x280 1x20"},
+    "LccFrontEndBehind": {f"lcc_qm_moves_behind{{{HERE}}}": "0x300"},
     "LccSearchBehind": {f"lcc_search_lag_seconds{{{HERE}}}": "299x300"},
     "LccFiguresOld": {f"lcc_qm_survey_timestamp_seconds{{{HERE}}}": "0x300"},
 }

@@ -62,8 +62,13 @@ OVERLOADED = gauge("lcc_qm_overloaded", "1: overloaded, accepts no sets from UNS
 PAUSED = gauge("lcc_qm_paused", "1: paused by an operator, sends no orders")
 ASKED_AGAIN = counter("lcc_qm_database_asked_again", "Queries repeated because the database was unreachable")
 MOVES = gauge("lcc_qm_moves", "Moves of providers to this LCC that are under way, by state", "state")
+MOVE_STATE = gauge(
+    "lcc_qm_move_state_seconds", "For how long a move has been in this state, at most; 0: none is", "state"
+)
+MOVES_BEHIND = gauge("lcc_qm_moves_behind", "Moves that wait until the front end's database is repaired")
 MOVES_ENDED = counter("lcc_qm_moves_ended", "Moves of providers: arrived, left, cancelled", "result")
 MOVE_ROWS = counter("lcc_qm_move_rows", "Rows copied for moves to this LCC")
+MOVE_BYTES = counter("lcc_qm_move_content_bytes", "Content of providers that have moved to this LCC")
 MOVE_ROWS_BEHIND = gauge("lcc_qm_move_rows_behind", "Rows that had changed at the last look, of moves to this LCC")
 MOVE_FILES_LEFT = gauge("lcc_qm_move_files_left", "Content files still to be copied, of moves to this LCC")
 MOVE_FREEZES = histogram("lcc_qm_move_freeze_seconds", "How long providers stood still when they moved to this LCC")
@@ -213,14 +218,18 @@ class QmMetrics:
 
     def _moves(self) -> Iterator[Reading]:
         moves = self._engine.moves
+        now = self._engine.clock.seconds()
         yield MOVES.by(moves.by_state())
+        yield MOVE_STATE.by(moves.state_seconds(now))
+        yield MOVES_BEHIND(moves.waiting_for_repair)
         yield MOVES_ENDED.by(moves.ended)
         yield MOVE_ROWS(moves.rows)
+        yield MOVE_BYTES(moves.content_bytes)
         yield MOVE_ROWS_BEHIND(moves.rows_behind)
         yield MOVE_FILES_LEFT(moves.files_left)
         yield MOVE_FREEZES(moves.freezes.shown())
         yield MOVE_FREEZES_GIVEN_UP(moves.given_up)
-        yield MOVE_FROZEN(moves.frozen_seconds(self._engine.clock.seconds()))
+        yield MOVE_FROZEN(moves.frozen_seconds(now))
 
     def _survey(self) -> Iterator[Reading]:
         survey = self._surveyor.last

@@ -108,8 +108,8 @@ def _rebuild_page(write: WriteTransaction, progress: bytes) -> bytes | None:
 
 
 def _remove_page(write: WriteTransaction, pid: int, progress: bytes) -> bytes | None:
-    """Remove the next page of a provider: its queue, its content, finally the provider.  Tombstones stay, but not of a
-    carrier, because nobody was told of its content."""
+    """Remove the next page of a provider: its queue, its content, finally the provider.  Tombstones stay, except of a
+    carrier: nobody was told of its content."""
     txn = write.txn
     if txn.one("SELECT 1 FROM pidb WHERE pid = ? AND removed = 1", [pid]) is None:
         return None

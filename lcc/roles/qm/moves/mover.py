@@ -26,7 +26,7 @@ from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves as front_moves
 from lcc.storage.fe.flips import last_flip
-from lcc.storage.queue.moves.arrivals import admit, arrive_page, open_arrived
+from lcc.storage.queue.moves.arrivals import admit, arrive_page, content_bytes, open_arrived
 from lcc.storage.queue.moves.departing import why_not
 from lcc.storage.queue.moves.fences import Known, held_elsewhere, known_of
 from lcc.storage.queue.moves.staging import find_carrier, forget_staged, is_whole, make_carrier, remove_carrier
@@ -328,6 +328,7 @@ class Mover:
                 )
             await self._sleep(PAUSE_SECONDS)
         await self._tasks.arrive(move, source, self._database)
+        engine.moves.content_bytes += await self._database.select(content_bytes, move.pid)
         await self._open(await self._front.write(front_moves.activate, move, engine.now()))
 
     async def _copy_again(self, move: Move, source: SubLcc) -> bool:

@@ -195,6 +195,11 @@ def _complete(write: WriteTransaction, move: Move) -> None:
     note_flip(write, move, arrived=True)  # it may have had no rows
 
 
+def content_bytes(txn: Txn, pid: int) -> int:
+    """How much content of a provider is here."""
+    return int(txn.value("SELECT space_used FROM pstats WHERE pid = ?", [pid], 0))
+
+
 def open_arrived(write: WriteTransaction, move: Move) -> None:
     """The front end knows that all is here: the provider may be fetched, and its sets applied."""
     txn, pid = write.txn, move.pid
