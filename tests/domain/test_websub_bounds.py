@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qsl
+
 import pytest
 
 from lcc.domain.urls import URL_CHARS
 from lcc.domain.websub import (
     CHALLENGE_CHARS_MAX,
+    LEASE_ASKED_SECONDS,
     SIGNATURE_CHARS_MAX,
     WebSubRefused,
     absolute_url,
@@ -21,6 +24,7 @@ from lcc.domain.websub import (
     renewal_time,
     sign,
     signature_fault,
+    subscription_form,
 )
 from lcc.model.websub import HubOfFeed, HubState, HubSubscription
 
@@ -104,3 +108,29 @@ def test_questions_of_hubs() -> None:
     assert question_fault(ASKED, {name: text for name, text in asked.items() if name != "hub.mode"}).startswith(
         "hub.mode: '' is none"
     )
+
+
+def test_what_a_hub_is_asked() -> None:
+    both = [("hub.topic", FEED), ("hub.callback", "http://lcc.example/c?a=b")]
+    assert parse_qsl(subscription_form("subscribe", ASKED, "http://lcc.example/c?a=b").decode()) == [
+        *(
+            ("hub.mode", "subscribe"),
+            *both,
+            ("hub.secret", "secret"),
+            ("hub.lease_seconds", f"{LEASE_ASKED_SECONDS}"),
+        ),
+    ]
+    assert parse_qsl(subscription_form("unsubscribe", ASKED, "http://lcc.example/c?a=b").decode()) == [
+        *(("hub.mode", "unsubscribe"), *both),
+    ]
+
+
+def test_a_refusal_says_why() -> None:
+    refused = WebSubRefused(400, "no form")
+    assert (refused.status, refused.text, str(refused)) == (400, "no form", "no form")
+
+
+def test_without_a_configured_hub_it_is_the_one_that_the_feed_names() -> None:
+    named = HubOfFeed("http://hub.example/", FEED)
+    assert hub_of(FEED, named, [("http://other.example/", "http://hub2.example/")]) is named
+    assert hub_of(FEED, None, []) is None
