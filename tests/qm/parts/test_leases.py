@@ -102,6 +102,21 @@ def test_while_the_database_is_away_orders_end_when_the_note_is_used_up(rig: Rig
     assert granted <= LEASE * AHEAD and not rig.machine.granted
 
 
+def test_while_the_database_hangs_orders_end_when_the_note_is_used_up(rig: Rig) -> None:
+    rig.saved()
+    granted = 0
+    for _ in range(100):
+        rig.hub.clock.advance(1)
+        rig.leases.tick()
+        granted += rig.machine.granted
+    assert len(rig.store.open) == 1, "the first write has not ended"
+    assert granted == LEASE * AHEAD and not rig.machine.granted
+    rig.saved()
+    assert not rig.machine.granted, "it is of the time when it was written"
+    rig.saved()
+    assert rig.machine.granted
+
+
 def test_it_is_taken_back_when_there_is_nothing_to_fetch(rig: Rig) -> None:
     rig.saved()
     rig.work = False
@@ -157,3 +172,84 @@ def test_errors(rig: Rig, logged_errors: LoggedErrors) -> None:
     rig.leases.tick()
     rig.store.busy()
     assert len(rig.hub.ended) == 1 and not rig.machine.granted
+
+
+def test_nothing_is_noted_before_it_is_known_what_was_noted_nor_after_the_end(hub: FakeHub, store: Any) -> None:
+    rig = Rig(hub, store)
+    assert rig.leases.longest_seconds == LEASE
+    rig.connect()
+    rig.ready()
+    assert not store.open and not rig.machine.granted
+    rig.leases.load([])
+    rig.leases.stop()
+    rig.leases.connected(1, 0)
+    rig.leases.tick()
+    assert not store.open and not rig.machine.granted
+
+
+def test_a_machine_that_is_ready_already_is_not_waited_for(hub: FakeHub, store: Any) -> None:
+    rig = Rig(hub, store)
+    rig.machine.ready = True
+    rig.leases.load([MachineState(1, 5, 6), MachineState(2, 5, 6), MachineState(3, 5, 0)])
+    assert list(rig.leases.awaited) == [2]
+
+
+def test_what_a_lost_machine_had_is_taken_back_once_its_leases_have_passed(hub: FakeHub, store: Any) -> None:
+    rig = Rig(hub, store)
+    rig.leases.load([MachineState(2, 5, 6, 9)], 3 * LEASE)
+    hub.clock.advance(3 * LEASE * (1 + AHEAD) + SPARE_SECONDS - 0.5)
+    rig.leases.tick()
+    assert not store.open and rig.leases.longest_seconds == 3 * LEASE
+    hub.clock.advance(0.5)
+    rig.leases.tick()
+    assert rig.saved() == [MachineState(2, 5, 0, 9)]
+    assert rig.leases.longest_seconds == LEASE
+
+
+def test_names_that_a_machine_has_used_are_never_forgotten(hub: FakeHub, store: Any) -> None:
+    rig = Rig(hub, store)
+    rig.leases.load([MachineState(1, 5, 0, 9)])
+    for said, noted in ((7, 9), (12, 12)):
+        rig.leases.connected(1, said)
+        assert rig.saved() == [MachineState(1, rig.hub.now(), 0, noted)]
+    rig.connect()
+    rig.saved()
+    rig.ready()
+    (state,) = rig.saved()
+    assert state.names_upto == 12 and state.lease_until
+
+
+def test_while_orders_are_out_they_are_noted_also_without_more_work(rig: Rig) -> None:
+    rig.saved()
+    rig.machine.orders[1] = None  # type: ignore[assignment]
+    rig.work = False
+    rig.hub.clock.advance(LEASE * AHEAD / 2 + 0.5)
+    rig.leases.tick()
+    (state,) = rig.saved()
+    assert state.lease_until >= rig.hub.now() + LEASE and rig.machine.granted
+    rig.machine.orders.clear()
+    rig.leases.tick()
+    (state,) = rig.saved()
+    assert state.lease_until == 0
+
+
+def test_it_is_noted_again_once_less_than_half_is_left(rig: Rig) -> None:
+    rig.saved()
+    rig.hub.clock.advance(LEASE * AHEAD / 2)
+    rig.leases.tick()
+    assert not rig.store.open
+    rig.hub.clock.advance(0.5)
+    rig.leases.tick()
+    assert len(rig.store.open) == 1
+
+
+def test_a_note_is_of_two_seconds_more_than_what_orders_need(rig: Rig) -> None:
+    """With exactly so much left a machine still gets orders."""
+    (state,) = rig.saved()
+    assert state.lease_until == rig.hub.now() + int(LEASE * (1 + AHEAD) + SPARE_SECONDS) + 1
+    rig.hub.clock.advance(LEASE * AHEAD)
+    rig.leases.tick()
+    assert rig.machine.granted
+    rig.hub.clock.advance(0.5)
+    rig.leases.tick()
+    assert not rig.machine.granted

@@ -123,6 +123,7 @@ class Leases(Part):
             self._over()
         if self._job.busy:
             self._again = True
+            self._grant()  # a write that hangs keeps no machine beyond its note
             return
         changed: list[MachineState] = []
         notes: dict[int, float] = {}
