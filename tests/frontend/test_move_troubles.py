@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from lcc.model.frontend import AtHome
 from lcc.model.moves import MoveState
-from lcc.roles.qm.moves import mover
+from lcc.roles.qm.moves import mover, obeying
 from lcc.storage.fe import moves
 from tests.frontend.kit import NOW
 from tests.frontend.moving import Sub
@@ -19,8 +21,12 @@ from tests.support.roles.qm import page, pages
 __all__ = ["make_front"]
 
 
-def restore(sub: Sub, tables: Tables) -> None:
+def restore(sub: Sub, tables: Tables, then: Callable[[], object] = lambda: None) -> None:
+    """
+    :param then: called before its queue manager is started.
+    """
     sub.database.now(put_back, tables)
+    then()
     sub.start()
 
 
@@ -86,6 +92,201 @@ def test_a_destination_that_is_put_back_after_the_flip_copies_again(
 
 async def _nothing(*_: Any) -> bool:
     return False
+
+
+def test_a_source_that_is_put_back_leaves_although_it_is_not_still_at_once(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows the fence before it has removed what it has again, and may be killed in between."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    backup = front.sub(1).database.now(dumped)
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    with monkeypatch.context() as patched:
+        patched.setattr(obeying.Obeying, "_is_still", lambda self, pid: False)
+        restore(front.sub(1), backup)
+        front.go(2)
+        assert front.sub(1).query("SELECT state FROM fenced WHERE pid = ?", pid) == [("left",)]
+        assert front.sub(1).query("SELECT pid FROM pidb WHERE pid = ?", pid) == [(pid,)]
+    front.sub(1).start()
+    front.go(3)
+    assert front.sub(1).query("SELECT pid FROM pidb WHERE pid = ?", pid) == [] and not front.rows(1, pid)
+
+
+def test_a_source_that_is_put_back_to_a_freeze_that_was_cancelled_goes_on(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.holding.add("b")
+    front.order(pid, 2)
+    front.go_until(MoveState.FREEZING)
+    front.go(1)
+    backup = front.sub(1).database.now(dumped)
+    assert front.sub(1).query("SELECT state FROM fenced") == [("frozen",)]
+    front.holding.clear()
+    front.database.now(moves.cancel_move, pid, "no", NOW)
+    front.go(3)
+    restore(front.sub(1), backup)
+    front.go(3)
+    assert front.sub(1).query("SELECT state FROM fenced") == [("open",)]
+    front.site["http://site.example/801.html"] = "published"
+    front.sub(1).send(8, pid, page(801))
+    front.go(1)
+    assert front.log[-1] == ("a", "http://site.example/801.html")
+
+
+def test_a_source_that_was_put_back_and_has_not_frozen_again_is_not_left(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has obeyed the freeze, says the front end's database; but it does not stand still."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    source = front.sub(1)
+    front.holding.add("b")
+    front.order(pid, 2)
+    front.go_until(MoveState.FREEZING)
+    front.go(1)
+    fence = front.database.now(moves.get_fence, pid, 1)
+    assert fence.obeyed_epoch == fence.epoch
+    assert source.moving is not None
+    source.moving.stop()
+    source.database.now(lambda txn: txn.execute("UPDATE fenced SET state = 'followed', epoch = epoch - 1"))
+    front.holding.clear()
+    front.go(5)
+    assert front.move().flip == 0 and front.move().why == "its source was put back from a backup"
+    front.sub(1).start()
+    front.go_until(MoveState.DONE)
+
+
+@pytest.mark.parametrize("state", [MoveState.ACTIVE, MoveState.DONE])
+def test_a_destination_that_is_put_back_among_its_arriving_rows_goes_on(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, state: MoveState
+) -> None:
+    """The backup is of when the provider was admitted; meanwhile all has arrived."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.order(pid, 2)
+    front.log.clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(mover.Mover, "_arrive_rows", _never)
+        front.go_until(MoveState.FLIPPED)
+        front.go(2)
+        backup = front.sub(2).database.now(dumped)
+    assert front.sub(2).query("SELECT state FROM fenced") == [("arriving",)]
+    front.sub(2).start()
+    if state is MoveState.ACTIVE:
+        monkeypatch.setattr(obeying.Obeying, "_is_still", lambda self, pid: False)
+    front.go_until(state)
+    assert front.move().state is state
+    restore(front.sub(2), backup)
+    monkeypatch.undo()
+    front.go_until(MoveState.DONE)
+    front.go(3)
+    assert front.rows(2, pid) == before and not front.rows(1, pid)
+    assert front.sub(2).query("SELECT pid FROM pidb") == [(pid,)]
+    assert front.sub(2).query("SELECT state FROM fenced") == [("open",)]
+    assert not front.sub(2).query("SELECT 1 FROM staged")
+
+
+async def _never(*_: Any) -> None:
+    await Deferred()
+
+
+@pytest.mark.parametrize("has_another", [False, True])
+def test_a_destination_that_is_put_back_while_it_copies_copies_content_again(
+    make_front: MakeFront, has_another: bool
+) -> None:
+    """It has no carrier any longer; another provider may have got its number.  No page is fetched again."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    backup = front.sub(2).database.now(dumped)
+    front.holding.add("b")
+    front.order(pid, 2)
+    front.go_until(MoveState.COPYING)
+    front.go(2)
+    former, others = front.move().number("carrier"), list[int]()
+    restore(front.sub(2), backup, lambda: has_another and others.append(front.sub(2).world.provider()))
+    assert others == ([former] if has_another else [])
+    front.holding.clear()
+    front.log.clear()
+    front.go_until(MoveState.DONE)
+    front.go(3)
+    assert front.rows(2, pid) == before and front.log == []
+    assert sorted(front.sub(2).query("SELECT pid FROM pidb")) == sorted([(pid,), *[(other,) for other in others]])
+    assert not front.rows(2, former)
+
+
+def test_a_destination_that_is_put_back_to_before_it_admitted_a_provider_asks_for_all(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sets that came since are lost.  Until the provider is there again, it is told to try again later."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    backup = front.sub(2).database.now(dumped)
+    front.order(pid, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(mover.Mover, "_arrive_rows", _never)
+        front.go_until(MoveState.FLIPPED)
+        front.go(2)
+    assert front.place(pid)[:2] == (2, AtHome.HERE)
+    front.holding.add("b")
+    restore(front.sub(2), backup)
+    front.go(2)
+    assert front.place(pid)[:2] == (2, AtHome.FROZEN)
+    front.holding.clear()
+    front.go_until(MoveState.DONE)
+    assert front.place(pid)[:2] == (2, AtHome.HERE)
+    assert front.sub(2).query("SELECT wantfullset FROM pstats WHERE pid = ?", pid) == [("cache-crash",)]
+
+
+def test_a_destination_with_former_rows_of_the_provider_removes_them_first(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was put back to when the provider was there; that has left since, and comes back just now."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    backup = front.sub(1).database.now(dumped)
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    front.sub(2).send(9, pid, page(3, delete=True))
+    front.go(2)
+    before = front.rows(2, pid)
+    front.order(pid, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(mover.Mover, "_arrive", _nothing)
+        front.go_until(MoveState.FLIPPED, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(obeying.Obeying, "look", _nothing)
+        restore(front.sub(1), backup)
+        front.go(2)
+    assert front.place(pid)[:2] == (1, AtHome.FROZEN)
+    front.go_until(MoveState.DONE, 2)
+    front.go(3)
+    assert front.rows(1, pid) == before
+
+
+def test_a_move_that_was_cancelled_while_it_copied_is_ordered_again(make_front: MakeFront) -> None:
+    """Its fence has a newer epoch than its place; that does not say that the front end's database is an older one."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.holding.add("b")
+    front.order(pid, 2)
+    front.go_until(MoveState.COPYING)
+    front.database.now(moves.cancel_move, pid, "no", NOW)
+    front.go(3)
+    front.holding.clear()
+    front.order(pid, 2)
+    assert front.go_until(MoveState.DONE, 2).why == ""
 
 
 def test_a_destination_that_does_not_go_on_ends_no_service(make_front: MakeFront) -> None:

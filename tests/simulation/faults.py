@@ -38,9 +38,10 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     if chance.random() < 0.05 or quiet:
         return []
     chosen = [kind for kind in KINDS if KINDS[kind].weight and chance.random() < 0.35]
+    restores = [] if system.front is None else move_faults.plan_restores(system, until_seconds)
     if system.front is not None and "restore" in chosen:
-        chosen.remove("restore")  # one put back from before a move lacks a provider, or has it once more
-    if "restore" in chosen:
+        chosen.remove("restore")  # these come when moves come to their states
+    if "restore" in chosen or restores:
         chosen = [kind for kind in chosen if kind not in _UNNOTICED]
     roles = _roles(system)
     weights = [KINDS[kind].weight for kind in chosen]
@@ -59,7 +60,7 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     if system.crawl is not None:
         faults += _spider_faults(system, until_seconds)
     if system.front is not None:
-        faults += move_faults.plan(system, until_seconds)
+        faults += move_faults.plan(system, until_seconds) + restores
     return sorted(faults, key=lambda fault: fault.time)
 
 
@@ -170,7 +171,7 @@ def schedule(system: System, promises: Promises, faults: list[Fault]) -> None:
         )
 
 
-LOSING = frozenset(["spool-damage", "disk-faulty", "restore"])
+LOSING = frozenset(["spool-damage", "disk-faulty", "restore", move_faults.RESTORE])
 """Kinds that may lose an accepted set: its provider is asked for a full set, and of a notifier the log says it."""
 
 
@@ -438,6 +439,17 @@ def _put_back(system: System, promises: Promises, lcc: Lcc) -> None:
     system.start_later(f"{lcc.prefix}qm", 0.5)
 
 
+def _restore_at_move(system: System, promises: Promises, fault: Fault) -> None:
+    """The database of a sub-LCC is put back while a provider moves from there, or to there."""
+    promises.backups += 1
+
+    def back_up() -> None:
+        for lcc in system.lccs:
+            lcc.database.backup()
+
+    move_faults.restore_at_state(system, fault, back_up, lambda lcc: _put_back(system, promises, lcc))
+
+
 def _at_move(system: System, promises: Promises, fault: Fault) -> None:
     def act(kind: str, target: str) -> None:
         KINDS[kind].happen(system, promises, attrs.evolve(fault, kind=kind, target=target))
@@ -543,5 +555,6 @@ KINDS = {
     "answers-lost": Kind(_answers_lost, _the_database, 0, 6),
     "clock-step": Kind(_clock_step, _a_host, 0, 0),
     "tls-troubles": Kind(_tls_troubles, _a_host, 0, 0),
-    "at-move": Kind(_at_move, _a_host, 0, 3),
+    move_faults.KIND: Kind(_at_move, _a_host, 0, 3),
+    move_faults.RESTORE: Kind(_restore_at_move, _a_host, 0, 0),
 }

@@ -47,6 +47,8 @@ class MovePromises:
         self._moves: dict[int, Move] = {}
         self._open: dict[Lcc, set[int]] = {lcc: set() for lcc in front.lccs.values()}
         self._seen: Counter[str] = Counter()
+        self._back: dict[Lcc, set[int]] = {}
+        """Providers that are open in a sub-LCC which was put back, and elsewhere: until it looks at its fences."""
         front.watchers.append(self._changed)
         for lcc in self._open:
             self.committed(lcc)
@@ -84,9 +86,18 @@ class MovePromises:
         if here == self._open[lcc]:
             return
         self._open[lcc] = here
+        back = self._back.get(lcc, set())
+        back &= here
         for other, there in self._open.items():
-            for pid in here & there if other is not lcc else ():
+            for pid in (here & there) - back - self._back.get(other, set()) if other is not lcc else ():
                 self._broken("P18", f"provider {pid} is in sub-LCCs {lcc.name} and {other.name}")
+
+    def put_back(self, lcc: Lcc) -> None:
+        """The database of a sub-LCC was, from a backup."""
+        self._back[lcc] = {
+            pid for (pid,) in lcc.rows(_HERE) if pid in self._sites and self._front.home(pid) is not lcc
+        }
+        self.committed(lcc)
 
     def _check_damaged(self, lcc: Lcc) -> None:
         """What the source is said to have lost is not there."""
@@ -105,7 +116,7 @@ class MovePromises:
     def fetch_begins(self, lcc: Lcc, site: Site, url: str) -> None:
         """A robot of a sub-LCC begins to fetch a page."""
         home = self._front.home(site.pid)
-        if home is not lcc:
+        if home is not lcc and site.pid not in self._back.get(lcc, set()):
             self._broken("P18", f"{url} is fetched by sub-LCC {lcc.name}; its provider is in {home.name}")
 
     # In the end.

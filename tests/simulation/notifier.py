@@ -275,6 +275,8 @@ class Notifier(Service):
         for path in site.chance.sample(paths, min(len(paths), 2)):
             name, mimetype = identity(path)
             urls.append({"c": site.url(name), "m": mimetype})
+            if path in site.untold or path in site.removed:
+                site.told_anew[path] += 1  # it may be fetched for this, and then for the site's own word
         self._tell(SCHEDULER, SourcedSet(0, site.pid, Source.FEED, tuple(urls)), {})
 
     async def _list(self) -> None:

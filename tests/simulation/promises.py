@@ -113,6 +113,8 @@ class Promises:
         if self._crawl is not None:
             self._crawl.put_back(promises.last_change)
             self._system.find_linked()
+        if self._moves is not None:
+            self._moves.put_back(lcc)
         promises.check_files()
 
     def _look_again(self, promises: LccPromises) -> None:

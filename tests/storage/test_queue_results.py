@@ -53,6 +53,19 @@ def test_a_result_that_comes_twice_is_recorded_once(queue: Queue) -> None:
     queue.check_books()
 
 
+def test_a_file_that_another_row_has_taken_over_is_not_removed(queue: Queue) -> None:
+    """Content of a provider that arrives is its carrier's first; the result that brought it comes once more."""
+    queue.send(1, notice("a"))
+    (row,) = queue.rows()
+    result = queue.fetched(row)
+    queue.record(result)
+    key = queue.key("b")
+    queue.database.now(lambda txn: txn.execute("UPDATE lccurl SET urlkey = ?, curl = 'http://site/b'", [key]))
+    queue.record(result)
+    assert queue.database.query("SELECT file FROM fsmdb") == []
+    assert queue.cached() == {"http://site/b text/html": "cached"}
+
+
 def test_what_the_header_says_of_the_page_is_seen(queue: Queue) -> None:
     """Content users see some fields: other values of these are a change, though the content is the same."""
 

@@ -68,7 +68,7 @@ def order_move(txn: Txn, pid: int, dest: SubLcc, bandwidth: int | None, now: int
         dest=dest.subid,
         flip=0,
         state=MoveState.PLANNED,
-        epoch=place.epoch,
+        epoch=_newest_epoch(txn, pid),
         made_time=now,
         changed_time=now,
         progress=progress,
@@ -283,6 +283,39 @@ def obeyed(txn: Txn, order: FenceOrder) -> None:
     )
 
 
+def forgotten_fences(txn: Txn, subid: int, known: Mapping[int, int]) -> dict[int, int]:
+    """Fences that a sub-LCC has obeyed, and knows nothing of: it was put back from a backup.
+
+    :param known: provider -> epoch of the last fence that it knows.
+    :returns: those of them.
+    """
+    sql = "SELECT pid, epoch FROM fences WHERE subid = ? AND obeyed_epoch >= epoch AND pid IN ({in})"
+    return {pid: known[pid] for pid, epoch in txn.query_in(sql, sorted(known), [subid]) if epoch > known[pid]}
+
+
+def obey_again(txn: Txn, subid: int, known: Mapping[int, int]) -> None:
+    """Whatever a sub-LCC has obeyed since these epochs counts for nothing.
+
+    :param known: provider -> epoch.
+    """
+    for pid, epoch in known.items():
+        txn.execute(
+            "UPDATE fences SET obeyed_epoch = ? WHERE pid = ? AND subid = ? AND epoch > ?", [epoch, pid, subid, epoch]
+        )
+
+
+def hold_again(txn: Txn, move: Move, now: int) -> bool:
+    """The destination has to copy the provider again: until it is admitted, it cannot log in.
+
+    :returns: it could.
+    """
+    _same(txn, move)
+    was_here = _place(txn, move.pid).state is AtHome.HERE
+    if was_here:
+        put_place(txn, move.pid, move.dest, move.epoch, AtHome.FROZEN, now)
+    return was_here
+
+
 # Rows, as they are given.
 
 
@@ -339,8 +372,13 @@ def _save(txn: Txn, move: Move, now: int) -> Move:
 
 def _next_epoch(txn: Txn, move: Move) -> int:
     """Higher than all that were obeyed."""
-    fenced = txn.value("SELECT MAX(epoch) FROM fences WHERE pid = ?", [move.pid], 0)
-    return max(_place(txn, move.pid).epoch, move.epoch, int(fenced)) + 1
+    return max(_newest_epoch(txn, move.pid), move.epoch) + 1
+
+
+def _newest_epoch(txn: Txn, pid: int) -> int:
+    """That of its place may be older: a move that was cancelled while it copied has not changed it."""
+    fenced = txn.value("SELECT MAX(epoch) FROM fences WHERE pid = ?", [pid]) or 0
+    return max(_place(txn, pid).epoch, int(fenced))
 
 
 def _move(row: Sequence[Any]) -> Move:

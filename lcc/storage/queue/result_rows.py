@@ -107,6 +107,8 @@ class ResultRows:
         if result.file is None:
             return
         cached, row = self.cache.get(result.key), self.queue.get(result.key)
+        if cached is None and self._is_another_rows(result):
+            return
         if cached is None and row is None and not registered_providers(self.txn, [result.pid]):
             # Nothing of this provider is fetched any more: no tombstone is needed.
             self.write.delete_file(result.machine, result.file)
@@ -124,6 +126,11 @@ class ResultRows:
         if cached["generation"] < result.generation:
             cached["generation"] = result.generation
             self.changed[result.key] = None
+
+    def _is_another_rows(self, result: FetchResult) -> bool:
+        """A provider that arrived has taken the file over from its carrier, and this result came twice."""
+        sql = "SELECT 1 FROM lccurl WHERE fetched_machineid = ? AND fetched_fileid = ? LIMIT 1"
+        return self.txn.one(sql, [result.machine, result.file]) is not None
 
     def has_no_file(self, row: QueueRow) -> bool:
         """Its content was lost (:mod:`lcc.storage.queue.lost_content`): if a fetch fails, nothing is left."""

@@ -53,6 +53,7 @@ class DatabaseServer:
     :ivar away_until: it does not answer before this time.
     :ivar full_until: its disk is full before this time: nothing can be written.
     :ivar committed: called after each transaction that wrote, with the series.
+    :ivar kept: the last backup.
     """
 
     def __init__(self, timeline: Timeline, network: Network, address: str, name: str = "database") -> None:
@@ -68,7 +69,7 @@ class DatabaseServer:
         self.dialect = SqliteDialect(Path(f"/{address}/lcc.db"))
         self.dialect.random_bits = self.chance.getrandbits
         self._connections: dict[str, sqlite3.Connection] = {}
-        self._backup: sqlite3.Connection | None = None
+        self.kept: sqlite3.Connection | None = None
 
     def connection(self, series: str = MAIN) -> sqlite3.Connection:
         """The tables, for whoever looks at them beside the system."""
@@ -99,14 +100,14 @@ class DatabaseServer:
         connection = self.connection()
         if connection.in_transaction:
             return
-        self._backup = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        connection.backup(self._backup)
+        self.kept = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        connection.backup(self.kept)
 
     def restore(self) -> bool:
         """Put back what :meth:`backup` has kept; False: there is nothing."""
-        if self._backup is None:
+        if self.kept is None:
             return False
-        self._backup.backup(self.connection())
+        self.kept.backup(self.connection())
         return True
 
     def close(self) -> None:

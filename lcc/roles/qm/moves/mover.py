@@ -28,8 +28,16 @@ from lcc.storage.fe import moves as front_moves
 from lcc.storage.fe.flips import last_flip
 from lcc.storage.queue.moves.arrivals import admit, arrive_page, content_bytes, open_arrived
 from lcc.storage.queue.moves.departing import why_not
-from lcc.storage.queue.moves.fences import Known, held_elsewhere, known_of
-from lcc.storage.queue.moves.staging import find_carrier, forget_staged, is_whole, make_carrier, remove_carrier
+from lcc.storage.queue.moves.fences import Known, fence_epoch, has_fence, held_elsewhere, known_of
+from lcc.storage.queue.moves.staging import (
+    find_carrier,
+    forget_staged,
+    is_carrier_of,
+    is_whole,
+    make_carrier,
+    remove_carrier,
+    unfinished,
+)
 from lcc.storage.queue.store import QueueStore
 
 _log = Logger()
@@ -84,9 +92,13 @@ class Mover:
         self._late_look = 0.0
         self._taken: dict[int, tuple[str, dict[int, int]]] = {}
         """Of each former home: its epoch, and of each provider the last set that was taken from there."""
+        self._has_looked = False
 
     async def look(self, me: SubLcc, sublccs: Mapping[int, SubLcc]) -> bool:
         """Go on with what is to be done; True: something is soon to be looked at again."""
+        if not self._has_looked:
+            await self._finish_ended(me, sublccs)
+            self._has_looked = True
         found = await self._front.interact(front_moves.moves_to, me.subid)
         self._engine.moves.read(found, self._engine.clock.seconds())
         soon = False
@@ -105,6 +117,23 @@ class Mover:
             self._late_look = clock.seconds() + LATE_LOOK_SECONDS
             await self._take_late(me, sublccs)
         return soon
+
+    async def _finish_ended(self, me: SubLcc, sublccs: Mapping[int, SubLcc]) -> None:
+        """If this database was put back from a backup, it may be in the midst of moves that have ended since."""
+        found = await self._database.interact(unfinished)
+        for carrier, number in found.carriers.items():
+            move = await self._front.interact(front_moves.get_move, number)
+            if move is not None and _has_ended(move):
+                await self._database.write(remove_carrier, carrier)
+        for pid in sorted(found.pids):
+            move = await self._front.interact(front_moves.last_move, pid)
+            if move is None or not (_has_ended(move) or move.dest != me.subid):
+                continue
+            if move.dest == me.subid and await self._is_arriving(move):
+                _log.warn("Provider {pid} goes on arriving: this LCC was put back from a backup", pid=pid)
+                await self._arrive_rows(move, _name(sublccs, move.source))
+                await self._open(move)
+            await self._forget_staged(pid)
 
     async def _take_late(self, me: SubLcc, sublccs: Mapping[int, SubLcc]) -> None:
         """Sets that UNSes of former homes had in their spools all the time."""
@@ -182,6 +211,8 @@ class Mover:
         if state is MoveState.PLANNED:
             await self._plan(move, source)
             return True
+        if state in (MoveState.COPYING, MoveState.FREEZING) and not await self._has_carrier(move, source):
+            return True
         if state is MoveState.COPYING:
             return await self._copy(move, source)
         if state is MoveState.FREEZING:
@@ -193,6 +224,8 @@ class Mover:
             else:
                 await self._arrive(move, source)
             return True
+        if await self._is_arriving(move):  # it was put back from a backup, or killed
+            await self._arrive_rows(move, source.name)
         await self._open(move)
         await self._take_held(move.pid, source)
         await self._forget(move)
@@ -292,6 +325,9 @@ class Mover:
                 return
             await self._sleep(SHORTLY_SECONDS)
         await copying.check_content(move.number("rows"))
+        if not await self._source(source).interact(has_fence, move.pid, move.epoch, Fence.FROZEN):
+            await self._thaw(move, "its source was put back from a backup")
+            return
         await self._front.write(front_moves.flip, move, self._engine.now())
 
     def _is_over(self, move: Move) -> bool:
@@ -306,6 +342,8 @@ class Mover:
 
     async def _arrive(self, move: Move, source: SubLcc) -> None:
         engine = self._engine
+        if await self._has_former_rows(move):
+            return
         if not await self._database.interact(is_whole, move) and not await self._copy_again(move, source):
             return
         engine.scheduler.frozen.freeze(move.pid)
@@ -315,6 +353,17 @@ class Mover:
         await self._front.write(front_moves.admit, move, engine.now())
         if move.pid in engine.moves.frozen:  # else it was admitted before
             engine.moves.goes_on(move.pid, engine.clock.seconds(), here=True)
+        if move.number("lost"):
+            await self._store.want_full_set(move.pid, "cache-crash")
+        await self._arrive_rows(move, source.name)
+        await self._tasks.arrive(move, source, self._database)
+        engine.moves.content_bytes += await self._database.select(content_bytes, move.pid)
+        await self._open(await self._front.write(front_moves.activate, move, engine.now()))
+
+    async def _is_arriving(self, move: Move) -> bool:
+        return await self._database.interact(has_fence, move.pid, move.epoch, Fence.ARRIVING)
+
+    async def _arrive_rows(self, move: Move, source: str) -> None:
         more = True
         while more:
             arrived = await self._step(arrive_page, self._store.rules, move)
@@ -324,23 +373,37 @@ class Mover:
                     "Content of {url} (provider {pid}) was missing or damaged at sub-LCC {name}; it is fetched again",
                     url=url,
                     pid=move.pid,
-                    name=source.name,
+                    name=source,
                 )
             await self._sleep(PAUSE_SECONDS)
-        await self._tasks.arrive(move, source, self._database)
-        engine.moves.content_bytes += await self._database.select(content_bytes, move.pid)
-        await self._open(await self._front.write(front_moves.activate, move, engine.now()))
+
+    async def _has_carrier(self, move: Move, source: SubLcc) -> bool:
+        """Whether the move's carrier is there.  If not, this database was put back from a backup, perhaps to when
+        another provider got its number: another carrier is made, to go on with."""
+        if await self._database.interact(is_carrier_of, move, carrier_of(move)):
+            return True
+        _log.warn("Provider {pid} is copied again: this LCC was put back from a backup", pid=move.pid)
+        carrier = await self._database.write(make_carrier, move, source.name, content_of(move), self._engine.now())
+        await self._note(move, {"carrier": carrier}, move.why)
+        return False
+
+    async def _has_former_rows(self, move: Move) -> bool:
+        """This database was put back from a backup of when the provider was here before, and has yet to remove it."""
+        fence = await self._front.interact(front_moves.get_fence, move.pid, move.dest)
+        if fence is None or fence.state is not Fence.LEFT:
+            return False
+        return await self._database.interact(fence_epoch, move.pid) < fence.epoch or fence.obeyed_epoch < fence.epoch
 
     async def _copy_again(self, move: Move, source: SubLcc) -> bool:
         """This database was put back from a backup: the source still has all, and stands still.
 
         :returns: True: all is copied.
         """
-        carrier = await self._database.write(make_carrier, move, source.name, content_of(move), self._engine.now())
-        if carrier != carrier_of(move):
-            _log.warn("Provider {pid} is copied again: this LCC was put back from a backup", pid=move.pid)
-            await self._note(move, {"carrier": carrier}, move.why)
-            return False  # to go on with that one
+        if await self._front.write(front_moves.hold_again, move, self._engine.now()):
+            await self._note(move, {"lost": 1}, move.why)  # sets that it had sent here
+            return False
+        if not await self._has_carrier(move, source):
+            return False
         copying = self._copying(move, source)
         await copying.compare(SLICE_SECONDS)
         if await copying.follow(pause=False) is None or await copying.content_left():
@@ -360,11 +423,14 @@ class Mover:
         await apply_held(self._engine, self._store, self._database, there, source.subid, pid)
 
     async def _forget(self, move: Move) -> None:
-        while await self._step(forget_staged, move.pid, PAGE_ROWS):
-            await self._sleep(PAUSE_SECONDS)
+        await self._forget_staged(move.pid)
         carrier = await self._database.interact(find_carrier, move)
         if carrier:
             await self._database.write(remove_carrier, carrier)
+
+    async def _forget_staged(self, pid: int) -> None:
+        while await self._step(forget_staged, pid, PAGE_ROWS):
+            await self._sleep(PAUSE_SECONDS)
 
     # Inside.
 
@@ -378,6 +444,14 @@ class Mover:
 
     def _sleep(self, seconds: float) -> Deferred[None]:
         return deferLater(self._engine.clock, seconds)
+
+
+def _has_ended(move: Move) -> bool:
+    return move.state is MoveState.DONE or (move.state is MoveState.CANCELLED and bool(move.progress.get("cleaned")))
+
+
+def _name(sublccs: Mapping[int, SubLcc], subid: int) -> str:
+    return sublccs[subid].name if subid in sublccs else str(subid)
 
 
 def _is_here(txn: Txn, pid: int) -> bool:

@@ -12,8 +12,24 @@ from lcc.roles.qm.moves.held import apply_held
 from lcc.roles.qm.moves.tasks import TaskMoves
 from lcc.storage.database.database import Database
 from lcc.storage.database.order_rows import has_orders
-from lcc.storage.fe.moves import Overtaken, departure, fences_for, last_move, obeyed, thaw
-from lcc.storage.queue.moves.fences import fence_epochs, forget_held, give_up_old_held, held_here, put_fence
+from lcc.storage.fe.moves import (
+    Overtaken,
+    departure,
+    fences_for,
+    forgotten_fences,
+    last_move,
+    obey_again,
+    obeyed,
+    thaw,
+)
+from lcc.storage.queue.moves.fences import (
+    fence_epochs,
+    forget_held,
+    give_up_old_held,
+    held_here,
+    put_fence,
+    standing_fences,
+)
 from lcc.storage.queue.moves.following import forget_touched
 from lcc.storage.queue.moves.leaving import leave_page
 from lcc.storage.queue.store import QueueStore
@@ -44,6 +60,7 @@ class Obeying:
         self._database = database
         self._front = front
         self._tasks = tasks
+        self._has_looked = False
         self._next_forgetting = 0.0
         self._frozen_since: dict[tuple[int, int], float] = {}
 
@@ -53,13 +70,17 @@ class Obeying:
         :param subid: this sub-LCC.
         """
         soon = False
+        if not self._has_looked:
+            await self._find_lifted(subid)
         orders = await self._front.interact(fences_for, subid)
         known = await self._database.select(fence_epochs) if orders else {}
         for order in orders:
-            frozen = order.pid in self._engine.scheduler.frozen
-            # One that was put back from a backup has forgotten what it has obeyed.
-            forgotten = frozen != order.state.holds or known.get(order.pid, -1) < order.epoch
-            if order.obeyed_epoch < order.epoch or forgotten:
+            epoch = known.get(order.pid, -1)
+            forgotten = epoch < order.epoch <= order.obeyed_epoch
+            if forgotten:
+                await self._front.write(obey_again, subid, {order.pid: epoch})
+            is_held = order.pid in self._engine.scheduler.frozen
+            if order.obeyed_epoch < order.epoch or forgotten or is_held != order.state.holds:
                 soon |= not await self._obey(order)
             soon |= order.state is Fence.FOLLOWED  # it will soon be frozen, and everybody wait
         await self._thaw_forgotten({(order.pid, order.epoch) for order in orders if order.state is Fence.FROZEN})
@@ -68,6 +89,14 @@ class Obeying:
             self._next_forgetting = self._engine.clock.seconds() + FORGET_EVERY_SECONDS
             await self._store.move_step(self._engine.now(), give_up_old_held, self._engine.now() - HELD_SECONDS)
         return soon
+
+    async def _find_lifted(self, subid: int) -> None:
+        """Fences that were lifted since this database was backed up are obeyed again."""
+        known = await self._database.select(standing_fences)
+        lifted = await self._front.interact(forgotten_fences, subid, known) if known else {}
+        if lifted:
+            await self._front.write(obey_again, subid, lifted)
+        self._has_looked = True
 
     async def _thaw_forgotten(self, frozen: set[tuple[int, int]]) -> None:
         """Give up freezes whose destination does not.

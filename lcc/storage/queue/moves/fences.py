@@ -16,7 +16,7 @@ from lcc.model.moves import Fence, HeldPiece
 from lcc.model.notifiers import NoticeId
 from lcc.storage.database.status import database_epoch
 from lcc.storage.database.transactions import Question, Txn
-from lcc.storage.queue.moves.following import count_followed
+from lcc.storage.queue.moves.following import NOTED, count_followed
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 _HELD = ("id", "pid", "uns", "epoch", "number", "firstindex", "whole", "header", "notices", "time")
@@ -57,6 +57,23 @@ def known_of(txn: Txn, pid: int) -> Known:
     row = txn.one("SELECT epoch, state FROM fenced WHERE pid = ?", [pid])
     newest = txn.value("SELECT MAX(flip) FROM flips") or 0
     return Known(None if row is None else FencedAt(row[0], Fence(row[1])), int(newest))
+
+
+def standing_fences(txn: Txn) -> dict[int, int]:
+    """The epochs of those of providers that are here, and may be about to leave."""
+    states = [state.value for state in NOTED]
+    return dict(txn.query("SELECT pid, epoch FROM fenced WHERE state IN (?, ?)", states))
+
+
+def fence_epoch(txn: Txn, pid: int) -> int:
+    """The epoch of the last fence of a provider."""
+    return int(txn.value("SELECT epoch FROM fenced WHERE pid = ?", [pid], -1))
+
+
+def has_fence(txn: Txn, pid: int, epoch: int, state: Fence) -> bool:
+    """Whether just this fence is obeyed."""
+    sql = "SELECT 1 FROM fenced WHERE pid = ? AND epoch = ? AND state = ?"
+    return txn.one(sql, [pid, epoch, state.value]) is not None
 
 
 def put_fence(write: WriteTransaction, pid: int, epoch: int, state: Fence) -> bool:

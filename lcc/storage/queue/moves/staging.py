@@ -18,7 +18,7 @@ import attrs
 from lcc.interfaces import IQueueRules
 from lcc.model import KeyedNotice, Provider, SetHeader, SetPiece, Source
 from lcc.model.content_batches import count_of
-from lcc.model.moves import Move
+from lcc.model.moves import Fence, Move
 from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.order_rows import REMOVED, add_order
 from lcc.storage.database.rows import FETCH
@@ -47,6 +47,8 @@ _ONLY = b"\0"
 _COLUMNS = ("pid", "kind", "rowkey", "content", "rowtext")
 _GONE = (404, 410)
 """Answers of a content port that has lost a file."""
+_CARRIES = "none: move "
+"""What passwords of carriers begin with."""
 
 
 class Staged(NamedTuple):
@@ -89,12 +91,39 @@ def find_carrier(txn: Txn, move: Move) -> int:
 
 def is_carrier(txn: Txn, pid: int) -> bool:
     """Whether this provider carries, or has carried, the content of a move."""
-    return txn.one("SELECT 1 FROM pidb WHERE pid = ? AND password LIKE 'none: move %'", [pid]) is not None
+    return txn.one("SELECT 1 FROM pidb WHERE pid = ? AND password LIKE ?", [pid, f"{_CARRIES}%"]) is not None
+
+
+def is_carrier_of(txn: Txn, move: Move, pid: int) -> bool:
+    """Whether this is the carrier of a move."""
+    sql = "SELECT 1 FROM pidb WHERE pid = ? AND password = ? AND removed = 0"
+    return txn.one(sql, [pid, _password(move)]) is not None
 
 
 def _password(move: Move) -> str:
     """In place of a hashed one: nobody can log in; and nobody else has it."""
-    return f"none: move {move.id} of {move.made_time}"
+    return f"{_CARRIES}{move.id} of {move.made_time}"
+
+
+class Unfinished(NamedTuple):
+    """What moves have left to do here, as far as this database knows.
+
+    :ivar carriers: the providers that carry content, and the numbers of their moves.
+    :ivar pids: providers that arrive, or have staged rows.
+    """
+
+    carriers: dict[int, int]
+    pids: set[int]
+
+
+def unfinished(txn: Txn) -> Unfinished:
+    """The same.  Looks through all providers."""
+    rows = txn.query("SELECT pid, password FROM pidb WHERE password LIKE ? AND removed = 0", [f"{_CARRIES}%"])
+    carriers = {pid: int(password.removeprefix(_CARRIES).split()[0]) for pid, password in rows}
+    tables = ("staged", *[table.staged.name for table in PAGED.values()])
+    staged = " UNION ".join([f"SELECT pid FROM {table}" for table in tables])
+    pids = txn.query(f"{staged} UNION SELECT pid FROM fenced WHERE state = ?", [Fence.ARRIVING.value])
+    return Unfinished(carriers, {pid for (pid,) in pids})
 
 
 def remove_carrier(txn: Txn, pid: int) -> None:
