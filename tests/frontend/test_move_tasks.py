@@ -118,7 +118,7 @@ def test_tasks_go_along_with_what_their_workers_have_collected(front: Front) -> 
     assert dest.of_tasks("SELECT COUNT(*) FROM taskorders WHERE answer LIKE '%error%'") == [(0,)]
 
 
-@pytest.mark.parametrize("at", range(1, 40, 6))
+@pytest.mark.parametrize("at", range(1, 36, 5))
 def test_whoever_is_killed_adds_each_once(front: Front, at: int) -> None:
     pid = publish(front)
     collect(front, front.sub(1), pid)
