@@ -13,7 +13,7 @@ from lcc.config import WatchedConfig
 from lcc.model.frontend import AtHome
 from lcc.model.moves import MoveState
 from lcc.model.sources import Source
-from lcc.roles.qm.moves import copying, mover
+from lcc.roles.qm.moves import copying, mover, obeying
 from lcc.storage.fe import moves
 from lcc.storage.providers.providers import (
     ProviderMoves,
@@ -24,8 +24,10 @@ from lcc.storage.providers.providers import (
 )
 from lcc.storage.providers.sessions import ORDER_JUMP, absorbed_numbers
 from lcc.storage.providers.watched import find_or_make_watched
+from lcc.storage.queue.consistency import CHECKS
 from lcc.storage.queue.moves import departing
 from lcc.storage.queue.moves.arrivals import arrive_page
+from lcc.storage.queue.moves.leaving import leave_page
 from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGED, QUEUE_ROWS, PagedTable
 from lcc.storage.queue.moves.staging import make_carrier
 from tests.frontend.kit import NOW
@@ -221,6 +223,39 @@ def test_it_may_log_in_while_its_rows_arrive(make_front: MakeFront, monkeypatch:
     assert front.log == [("b", "http://site.example/3.html")]
     assert len(front.rows(2, pid)) == len(before)
     assert dest.database.now(provider_status, pid, 0).files_used == 7
+
+
+def test_what_is_derived_is_checked_while_it_moves(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    """As after each start of a queue manager: counters and sets are ahead of the rows that arrive, or leave."""
+    checked = []
+
+    def checking(step: Callable[..., Any]) -> Callable[..., Any]:
+        def stepped(write: Any, *arguments: Any) -> Any:
+            done = step(write, *arguments, page_rows=1)
+            for check in CHECKS:
+                check(write, b"")
+            checked.append(write.txn.query("SELECT state FROM fenced"))
+            return done
+
+        return stepped
+
+    monkeypatch.setattr(mover, "arrive_page", checking(arrive_page))
+    monkeypatch.setattr(obeying, "leave_page", checking(leave_page))
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    front.sub(1).send(9, pid, *(page(number, hours="0") for number in range(600, 605)))
+    front.go(1)
+    queued = front.sub(1).query("SELECT COUNT(*) FROM qdb WHERE pid = ?", pid)
+    assert queued[0][0] >= 5, "they wait for their hour"
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    assert logged_errors.flush() == []
+    assert checked.count([("arriving",)]) > 10 and checked.count([("left",)]) > 10
+    assert front.sub(2).database.now(provider_status, pid, 0).files_used == 7
+    assert front.sub(2).query("SELECT COUNT(*) FROM qdb WHERE pid = ?", pid) == queued
 
 
 def test_what_is_changed_of_a_provider_goes_along_or_is_refused(make_front: MakeFront) -> None:

@@ -5,7 +5,8 @@ same transactions as their sources; so these checks, page by page in the backgro
 ``lcc-admin rebuild``, find nothing unless something was damaged.
 
 What is too big for one page is counted while it may change.  Such a count is only believed if the changes made
-meanwhile cannot explain the stored value.
+meanwhile cannot explain the stored value.  Providers that arrive or leave are left out: their counters come and
+go as a whole, their rows page by page.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from lcc.model import COUNTED, FETCH_NOW
 from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHED, FETCH, SETS
 from lcc.storage.database.transactions import Txn
+from lcc.storage.queue.moves.fences import INCOMPLETE, is_incomplete
 from lcc.storage.queue.set_rows import derived_set
 from lcc.storage.queue.waiting_retries import BEFORE_SLOTS
 from lcc.storage.queue.write_transaction import WriteTransaction
@@ -27,6 +29,8 @@ _log = Logger()
 
 PAGE_ROWS = 5000
 PAGE_SETS = 100
+
+_WHOLE = f"pid NOT IN (SELECT pid FROM fenced WHERE state IN ({INCOMPLETE}))"
 
 Check = Callable[[WriteTransaction, bytes], "bytes | None"]
 """``check(write, progress)`` checks a page; returns where the next one begins, None: done."""
@@ -86,7 +90,7 @@ def check_sets(write: WriteTransaction, progress: bytes) -> bytes | None:
 def _next_set(txn: Txn, after: _Counted) -> tuple[int, int, int] | None:
     """The next set in the order of the index, by three short index scans."""
     select = "SELECT pid, slot, psetid FROM qdb WHERE"
-    return (
+    found = (
         txn.one(
             f"{select} pid = ? AND slot = ? AND psetid > ? ORDER BY psetid LIMIT 1",
             [after.pid, after.slot, after.psetid],
@@ -94,10 +98,15 @@ def _next_set(txn: Txn, after: _Counted) -> tuple[int, int, int] | None:
         or txn.one(f"{select} pid = ? AND slot > ? ORDER BY slot, psetid LIMIT 1", [after.pid, after.slot])
         or txn.one(f"{select} pid > ? ORDER BY pid, slot, psetid LIMIT 1", [after.pid])
     )
+    if found is not None and is_incomplete(txn, found[0]):
+        return txn.one(f"{select} pid > ? AND {_WHOLE} ORDER BY pid, slot, psetid LIMIT 1", [found[0]])
+    return found
 
 
 def _mend_set(write: WriteTransaction, at: _Counted) -> None:
     txn = write.txn
+    if is_incomplete(txn, at.pid):  # by now
+        return
     where = [at.psetid, at.slot]
     row = txn.one("SELECT firstseq, lastseq, nurls, pid FROM qpsdb WHERE psetid = ? AND slot = ?", where)
     if row is not None and row[3] == at.pid:
@@ -132,10 +141,9 @@ def check_rows_of_sets(write: WriteTransaction, progress: bytes) -> bytes | None
         sql = f"{select} psetid > ? ORDER BY psetid, slot LIMIT ?"
         rows += txn.query(sql, [psetid, PAGE_SETS - len(rows)])
     for psetid, slot, pid in rows:
-        if (
-            txn.one("SELECT 1 FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? LIMIT 1", [pid, slot, psetid])
-            is None
-        ):
+        if txn.one(
+            "SELECT 1 FROM qdb WHERE pid = ? AND slot = ? AND psetid = ? LIMIT 1", [pid, slot, psetid]
+        ) is None and not is_incomplete(txn, pid):
             txn.execute("DELETE FROM qpsdb WHERE psetid = ? AND slot = ?", [psetid, slot])
             _log.error("Set {psetid} of provider {pid} has no rows; removed", psetid=psetid, pid=pid)
     return b"%d %d" % (psetid, slot) if len(rows) == PAGE_SETS else None
@@ -154,7 +162,7 @@ def check_counters(write: WriteTransaction, progress: bytes) -> bytes | None:
     pid, key, before, counts = _parse_counted(progress)
     for _ in range(PAGE_SETS):
         if not key:
-            found = txn.value("SELECT pid FROM pstats WHERE pid > ? ORDER BY pid LIMIT 1", [pid])
+            found = txn.value(f"SELECT pid FROM pstats WHERE pid > ? AND {_WHOLE} ORDER BY pid LIMIT 1", [pid])
             if found is None:
                 return None
             pid, key = found, provider_range(found)[0]
@@ -163,6 +171,8 @@ def check_counters(write: WriteTransaction, progress: bytes) -> bytes | None:
         left -= looked
         if key:
             break
+        if is_incomplete(txn, pid):  # by now
+            continue
         stats = write.stats(pid)
         for name, counted, stored_before in zip(_COUNTERS, counts, before, strict=True):
             stored = getattr(stats, name)

@@ -25,6 +25,8 @@ _FENCED = f"SELECT pid, state FROM fenced WHERE state IN ({_HOLDING})"
 PIECES_AT_ONCE = 20
 _FOREVER = 2**31 - 1
 """When what is left of old sets was held: it is never too old."""
+INCOMPLETE = ", ".join(f"'{state.value}'" for state in (Fence.ARRIVING, Fence.LEFT))
+"""Fences of providers some of whose rows are not here yet, or no longer."""
 
 
 class Known(NamedTuple):
@@ -45,6 +47,11 @@ def fence_question(pids: Iterable[int]) -> Question:
 def fences(txn: Txn) -> dict[int, Fence]:
     """All providers of which nothing is fetched."""
     return {pid: Fence(state) for pid, state in txn.query(_FENCED)}
+
+
+def is_incomplete(txn: Txn, pid: int) -> bool:
+    """Some of its rows are not here yet, or no longer: its counters are ahead of them."""
+    return txn.one(f"SELECT 1 FROM fenced WHERE pid = ? AND state IN ({INCOMPLETE})", [pid]) is not None
 
 
 def fence_epochs(txn: Txn) -> dict[int, int]:
