@@ -1,14 +1,14 @@
 """What a move of a provider to another LCC costs: its rows, its pages, the others' throughput, and how long it stands
 still; beside a dump and a load of the same tables, and ``rsync -a`` of the same files.
 
-``python benchmarks/move.py [--rows 1000000] [--pages 100000] [--others 4000] [--freezes 20] [--runs 1]``
+``python benchmarks/move.py [--rows 1000000] [--pages 100000] [--others 50000] [--pairs 5] [--freezes 20]``
 
 Two LCCs of real processes on SQLite, and a front end's database.  Their CPU is that of all their processes from the
 order of the move to its end.  The rows of the first part are of deleted pages, so no content is copied; in the second
 each has a file of 10 KiB.  The peer is SQLite's own program, ``.dump`` into a new database, and ``rsync``.
 
-Third, other providers' pages are fetched from nginx at the source, while nobody moves and while one does.  The
-destination, which would be another machine, runs at the lowest priority then (nice 19).
+Third, other providers' pages are fetched from nginx at the first LCC, while nobody moves and while one does, in turn;
+the second one, which would be another machine, runs at the lowest priority then (nice 19).
 
 Fourth, a provider with few rows and the one with all of the first part move again and again; it stands still while
 the front end holds its logins (``pmdb.state``).
@@ -48,6 +48,10 @@ AT_ONCE = 20_000
 LOOK_SECONDS = 0.002
 MOVE_SECONDS_MAX = 3600.0
 OTHERS = 100
+PAGES_OF_OTHERS = 1000
+"""Of each."""
+INTERVAL_SECONDS = 4.0
+SETTLING_SECONDS = 10.0
 FEW_ROWS = 100
 STANDING_STILL_MS = 2000
 
@@ -197,41 +201,55 @@ def one_move(folder: Path, rows: int, pages: int) -> dict[str, float]:
     return found | peer
 
 
-def others(folder: Path, moved: int, each: int) -> dict[str, float]:
-    """Pages a second of other providers at the source, while nobody moves and while one does."""
+def others(folder: Path, moved: int, pairs: int) -> dict[str, list[float]]:
+    """Pages a second of other providers at the first LCC, while nobody moves and while one does, in turn.
+
+    It comes back after it has left, so that the first LCC is the source of one move and the destination of the next.
+    The others have an interval, and leave more than half of a core idle: what is measured is what a move takes from
+    them, not how fast this machine is just now.
+    """
     world = World(folder)
     site = world.sites[ONE]
     pid = OTHERS + 1
+    found: dict[str, list[float]] = {"free": [], "busy": [], "cores": []}
     with nginx(folder, folder / "nginx", EVER_NEW) as port:
         try:
-            fill(site.url, site.home, OTHERS, 1_000 * OTHERS, f"http://127.0.0.1:{port}/p{{pid}}/")
+            fill(site.url, site.home, OTHERS, PAGES_OF_OTHERS * OTHERS, f"http://127.0.0.1:{port}/p{{pid}}/")
+            site.database.write(lambda txn: txn.execute("UPDATE pidb SET interval_seconds = ?", [INTERVAL_SECONDS]))
             world.put(ONE, pid, moved, 0)
             world.start()
             for process in world.sites[TWO].processes.values():
                 os.setpriority(os.PRIO_PROCESS, process.pid, 19)
-            _fetched(site, each // 10)
-            free = _fetched(site, each)
-            world.order(pid, TWO)
-            time.sleep(1.0)
-            busy = _fetched(site, each, lambda: not world.count(TWO, pid))
-            again = _fetched(site, each)
+            _rested(world, SETTLING_SECONDS)
+            before, _ = _rested(world, SETTLING_SECONDS)
+            for number in range(pairs):
+                first = _fetched(site)
+                moving = world.move(pid, TWO if number % 2 == 0 else ONE)
+                busy = (_fetched(site) - first) / moving["seconds"]
+                after, cores = _rested(world, max(SETTLING_SECONDS, moving["seconds"]))
+                found["busy"].append(busy)
+                found["free"].append((before + after) / 2)
+                found["cores"].append(cores)
+                before = after
         finally:
             world.stop()
-    return {"free": (free[0] + again[0]) / 2, "busy": busy[0], "share": busy[1]}
+    return found
 
 
-def _fetched(site: LccSite, pages: int, still: Any = lambda: True) -> tuple[float, float]:
-    """The rate at which so many pages are fetched, and the share of that time in which a move went on."""
-    first, begun, moving = site.changes(), time.monotonic(), 0.0
-    last = begun
-    while (done := site.changes() - first) < pages:
-        site.check()
-        time.sleep(0.1)
-        now = time.monotonic()
-        moving += (now - last) if still() else 0.0
-        last = now
-    seconds = time.monotonic() - begun
-    return done / seconds, moving / seconds
+def _fetched(site: LccSite) -> int:
+    """Pages of other providers."""
+    sql = "SELECT COUNT(*) FROM lccurl WHERE pid <= ? AND state = 1"
+    return int(site.database.interact(lambda txn: txn.value(sql, [OTHERS])))
+
+
+def _rested(world: World, seconds: float) -> tuple[float, float]:
+    """Pages a second while nobody moves, and how many cores both LCCs use."""
+    site = world.sites[ONE]
+    first, cpu, begun = _fetched(site), world.cpu_seconds(), time.monotonic()
+    time.sleep(seconds)
+    site.check()
+    took = time.monotonic() - begun
+    return (_fetched(site) - first) / took, (world.cpu_seconds() - cpu) / took
 
 
 def freezes(folder: Path, rows: int, times: int) -> dict[str, list[float]]:
@@ -256,7 +274,8 @@ def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--pages", type=int, default=100_000)
-    parser.add_argument("--others", type=int, default=4_000, help="pages that others fetch in each part")
+    parser.add_argument("--others", type=int, default=50_000, help="rows that move while others are fetched")
+    parser.add_argument("--pairs", type=int, default=5, help="times others are fetched without a move, and with one")
     parser.add_argument("--freezes", type=int, default=20)
     add_options(parser)
     options = parser.parse_args()
@@ -273,7 +292,7 @@ def _turn(work: Path, options: argparse.Namespace) -> dict[str, Any]:
     return {
         "rows": one_move(work / "rows", options.rows, 0),
         "pages": one_move(work / "pages", 0, options.pages),
-        "others": others(work / "others", options.rows, options.others),
+        "others": others(work / "others", options.others, options.pairs),
         "freezes": freezes(work / "freezes", options.rows, options.freezes),
     }
 
@@ -288,6 +307,7 @@ def _rows(runs: list[dict[str, Any]], options: argparse.Namespace) -> list[Row]:
         )
 
     load, both = "dump and load", "these and rsync -a"
+    cores = [each for run in runs for each in run["others"]["cores"]]
     still = {kind: [max(run["freezes"][kind]) for run in runs] for kind in ("few", "many")}
     return [
         against("CPU of a row that moves", "rows", "cpu", options.rows, load, at_most(2, of_ratio=True), 1e6),
@@ -297,11 +317,11 @@ def _rows(runs: list[dict[str, Any]], options: argparse.Namespace) -> list[Row]:
         Row(
             "pages of other providers while one moves",
             "pages/s",
-            [run["others"]["busy"] for run in runs],
+            [rate for run in runs for rate in run["others"]["busy"]],
             "while none does",
-            [run["others"]["free"] for run in runs],
+            [rate for run in runs for rate in run["others"]["free"]],
             at_least(0.8),
-            note=f"a move went on for {100 * min(run['others']['share'] for run in runs):.0f} % of that",
+            note=f"{options.others:,} rows move, while none does {max(cores):.2f} cores are used",
         ),
         Row(
             "a provider with few rows stands still, longest",

@@ -21,7 +21,7 @@ TINY = {
 TINY_LONG = {
     "front end": "--urls 200 --sessions 5 --idle 10 --sqlite",
     "content users of a front end": "--rows 400 --questions 5 --arrived 300 --sqlite",
-    "moves": "--rows 500 --pages 30 --others 100 --freezes 1",
+    "moves": "--rows 500 --pages 30 --others 300 --pairs 1 --freezes 1",
     "IndexNow": "--seconds 0.3 --connections 2",
     "feeds without news, SQLite": "--feeds 3 --items 1 --peers sfeed --sqlite",
     "fetching": "--files 40 --peers curl",
