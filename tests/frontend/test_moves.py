@@ -544,6 +544,23 @@ def test_sets_that_were_held_are_applied_once_where_it_comes_back(make_front: Ma
     assert front.sub(1).query("SELECT COUNT(*) FROM heldsets") == [(0,)]
 
 
+def test_a_late_set_goes_along_to_the_last_home_and_in_no_circle(make_front: MakeFront) -> None:
+    """The provider went there, came back, and went on; a UNS of the first destination had a set in its spool."""
+    front = make_front(subs=3)
+    pid = publish(front)
+    front.go(1)
+    for number, dest in enumerate((2, 1, 3), 1):
+        front.order(pid, dest)
+        front.go_until(MoveState.DONE, number)
+    front.log.clear()
+    for number in (1, 2):
+        front.sub(number).send(9, pid, page(800 + number))
+    front.go(100)
+    assert sorted(front.log) == [("c", f"http://site.example/{number}.html") for number in (801, 802)]
+    counted = [front.sub(number).query("SELECT COUNT(*) FROM heldsets")[0][0] for number in (1, 2, 3)]
+    assert counted == [2, 1, 0], "the first one holds what comes from the second"
+
+
 def test_nothing_of_what_a_cancelled_move_has_copied_stays(make_front: MakeFront) -> None:
     """Nobody was told of it: there are no tombstones, nor changes."""
     front = make_front()
