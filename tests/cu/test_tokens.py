@@ -21,7 +21,7 @@ def test_a_token_is_read_as_it_was_written(timeline: str, number: int, begun: in
 
 
 def test_tokens_are_those_that_users_have() -> None:
-    assert str(Token("t1", 5)) == f"t1.5.0.{EVERYTHING}"
+    assert str(Token("t1", 5)) == f"t1.5.0.{EVERYTHING}" and str(Token("t1", 0)) == f"t1.0.0.{EVERYTHING}"
     assert str(Token("t1", 5, 9, "ab")) == "t1.5.9.ab" and str(Token("t1", 9, 9, "ab")) == "t1.9.0.ab"
     assert Token("t1", 5, 9, "ab").advanced(7) == Token("t1", 7, 9, "ab")
     assert (BEGINNING, NOW) == (("", "0"), "now")
