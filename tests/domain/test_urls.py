@@ -468,3 +468,16 @@ def test_a_redirect_that_leads_nowhere_is_told_in_two_hundred_characters() -> No
         followed_redirect("http://h/", "http://[" + "x" * 500)
     assert caught.value.entry.name == "bad-response"
     assert caught.value.detail.startswith("a redirect to 'http://[xxx") and caught.value.detail.count("x") == 192
+
+
+def test_a_scheme_may_have_one_letter() -> None:
+    assert normalise("A://h") == "a://h/"
+
+
+def test_a_label_that_begins_a_number_is_no_name() -> None:
+    with pytest.raises(UrlError, match="IPv4"):
+        normalise("http://h.0x/")
+
+
+def test_of_where_a_redirect_leads_five_hundred_characters_are_kept() -> None:
+    assert len(redirect_outside("http://h/" + "a" * 1000).detail) == REDIRECT_CHARS == 500

@@ -9,7 +9,11 @@ import pytest
 from lcc.domain.urls import URL_CHARS
 from lcc.domain.websub import (
     CHALLENGE_CHARS_MAX,
+    FIELDS_MAX,
     LEASE_ASKED_SECONDS,
+    LEASE_NUMBER_MAX,
+    RENEWAL_SECONDS_MAX,
+    SECRET_BYTES_MAX,
     SIGNATURE_CHARS_MAX,
     WebSubRefused,
     absolute_url,
@@ -134,3 +138,24 @@ def test_without_a_configured_hub_it_is_the_one_that_the_feed_names() -> None:
     named = HubOfFeed("http://hub.example/", FEED)
     assert hub_of(FEED, named, [("http://other.example/", "http://hub2.example/")]) is named
     assert hub_of(FEED, None, []) is None
+
+
+def test_bounds_that_others_rely_on() -> None:
+    """Of a secret the specification says it; the others are in the documentation."""
+    assert (SECRET_BYTES_MAX, SIGNATURE_CHARS_MAX, CHALLENGE_CHARS_MAX, FIELDS_MAX) == (199, 256, 1024, 50)
+    assert (LEASE_ASKED_SECONDS, RENEWAL_SECONDS_MAX, LEASE_NUMBER_MAX) == (21 * 86400, 14 * 86400, 10**12)
+    assert lease_fault(f"{10**12}") == "" and "is no number" in lease_fault(f"{10**12 + 1}")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("<>;rel=self", [("self", FEED)]),
+        ('<a>;title="";rel=hub', [("hub", "http://site.example/a")]),
+        ("<a>;crossorigin;rel=hub", [("hub", "http://site.example/a")]),
+        ("<a>;;rel=hub", []),
+        ('<a>;rel="";rel=hub', []),
+    ],
+)
+def test_parameters_of_links(line: str, found: list[tuple[str, str]]) -> None:
+    assert links_of_headers([line], FEED) == found

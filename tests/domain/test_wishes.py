@@ -45,7 +45,16 @@ def test_wishes_that_are_granted() -> None:
         *(("hours", text) for text in ("25", "8-8", "mon 1-2", "x", "1,,2", "1," * 200)),
         *(
             ("timezone", text)
-            for text in ("Nowhere", "Factory", "localtime", "../../etc/passwd", "/etc/localtime", "x" * 5000, "a\0b")
+            for text in (
+                "Nowhere",
+                "Factory",
+                "localtime",
+                "posixrules",
+                "../../etc/passwd",
+                "/etc/localtime",
+                "x" * 5000,
+                "a\0b",
+            )
         ),
     ],
 )
