@@ -272,3 +272,12 @@ def test_a_note_is_of_two_seconds_more_than_what_orders_need(rig: Rig) -> None:
     rig.hub.clock.advance(0.5)
     rig.leases.tick()
     assert not rig.machine.granted
+
+
+def test_once_it_has_stopped_nothing_is_let_go(hub: FakeHub, store: Any) -> None:
+    rig = Rig(hub, store)
+    rig.leases.load([MachineState(2, 5, 6)])
+    rig.leases.stop()
+    hub.clock.advance(10 * LEASE)
+    rig.leases.tick()
+    assert list(rig.leases.awaited) == [2] and hub.pumps == 0
