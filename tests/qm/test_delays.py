@@ -211,3 +211,81 @@ def test_everybody_is_released_once_and_not_too_early(steps: list[tuple[int, int
         assert len(set(ended)) == len(ended)
         assert not [pid for pid in ended if pid in subject]
     assert subject.release(now + 1e6) is not None and len(subject) == 0 and subject.next_end is None
+
+
+def test_the_frozen_wait_until_somebody_says_otherwise() -> None:
+    subject = delays()
+    subject.frozen.add(1)
+    assert 1 in subject and 2 not in subject
+    subject.frozen.discard(1)
+    assert 1 not in subject
+
+
+def test_only_an_interval_is_one() -> None:
+    subject = delays()
+    subject.release(NOW)
+    subject.charge(1, 5000, 100, NOW)
+    subject.began(2, NOW, 10.0, NOW)
+    assert not subject.is_due(1) and subject.is_due(2) and not subject.is_due(3)
+    subject.site_error(2, DNS, NOW)
+    subject.release(NOW + 10)
+    assert not subject.is_due(2)
+
+
+def test_without_a_rate_nothing_is_owed() -> None:
+    subject = delays()
+    subject.charge(1, 5000, None, NOW)
+    assert subject.get(1) is None
+    subject.charge(1, 5000, 100, NOW)
+    subject.charge(1, 5000, None, NOW)
+    assert subject.release(NOW) == [1]
+
+
+def test_one_that_arrives_and_gets_other_limits() -> None:
+    subject = delays()
+    subject.arrived(1, NOW)
+    subject.limits_changed(1, None, NOW, 5.0)
+    assert subject.until(1) == NOW + 6
+    subject.limits_changed(1, None, NOW, 7.0)
+    assert subject.until(1) == NOW + 8
+
+
+def test_what_a_web_server_has_asked_for_may_be_forgotten() -> None:
+    for code_, ended in ((0, [1]), (503, [1]), (429, [])):
+        subject = delays()
+        subject.asked(1, 503, 100.0, NOW)
+        subject.try_again(1, code_, NOW)
+        assert subject.release(NOW) == ended
+
+
+def test_what_is_loaded_is_what_it_was_saved_as() -> None:
+    subject = delays()
+    subject.load(
+        [
+            Delay(1, NOW + 50, BANDWIDTH, owed_time=NOW + 50, rate=100, saved_time=NOW),
+            Delay(2, NOW + 10, SITE_ERROR, DNS, 1, since_time=NOW - 100, saved_time=NOW),
+        ],
+        86400.0,
+        NOW,
+        5.0,
+    )
+    debt, away = subject.get(1), subject.get(2)
+    assert debt is not None and away is not None
+    assert (debt.owed, debt.hours, debt.reason, debt.until) == (NOW + 45, 0.0, BANDWIDTH, NOW + 45)
+    assert (away.retry, away.since, away.until) == (NOW + 5, NOW - 105, NOW + 5)
+
+
+def test_what_is_soon_over_is_not_urgent_to_save() -> None:
+    subject = delays()
+    subject.charge(1, 900, 100, NOW)
+    assert subject.changed and not subject.urgent
+    subject.charge(1, 200, 100, NOW)
+    assert subject.urgent
+
+
+def test_what_is_changed_often_takes_no_more_room() -> None:
+    subject = delays()
+    for number in range(5000):
+        subject.began(1, NOW + number, 10.0, NOW)
+    assert len(subject._heap) <= 1002
+    assert subject.release(NOW + 5009) == [1] and len(subject) == 0
