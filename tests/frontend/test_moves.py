@@ -441,7 +441,9 @@ def file_of(front: Front, url: str) -> str:
     return f"{machine}/{file}"
 
 
-def test_content_that_is_damaged_at_the_source_is_fetched_again(make_front: MakeFront) -> None:
+def test_content_that_is_damaged_at_the_source_is_fetched_again_and_named(
+    make_front: MakeFront, logged: list[dict[str, Any]]
+) -> None:
     front = make_front()
     pid = publish(front)
     front.go(1)
@@ -451,7 +453,10 @@ def test_content_that_is_damaged_at_the_source_is_fetched_again(make_front: Make
     front.order(pid, 2)
     front.go_until(MoveState.DONE)
     front.go(3)
-    assert sorted(front.log) == [("b", "http://site.example/5.html"), ("b", "http://site.example/6.html")]
+    damaged = ["http://site.example/5.html", "http://site.example/6.html"]
+    assert sorted(front.log) == [("b", url) for url in damaged]
+    named = [event["url"] for event in logged if "missing or damaged" in str(event.get("log_format"))]
+    assert sorted(named) == damaged
     assert front.sub(2).query("SELECT COUNT(*) FROM lccurl WHERE state = 1 AND fetched_fileid IS NULL") == [(0,)]
     assert front.sub(2).query("SELECT COUNT(*) FROM fsmdb WHERE machine <> 20") == [(0,)]
 
