@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 from typing import Any, Protocol
 
@@ -82,11 +82,12 @@ class Faults:
         self.kills: Counter[str] = Counter()
         self.stills: Counter[str] = Counter()
 
-    def step(self) -> None:
-        """Do the next thing."""
+    def step(self, spared: Collection[str] = ()) -> None:
+        """Do the next thing, but not to these."""
         random = self._random
         luck = random.random()
-        up = [name for name in self._victims if self._cluster.is_up(name) and name not in self._cluster.still]
+        left_alone = {*self._cluster.still, *spared}
+        up = [name for name in self._victims if self._cluster.is_up(name) and name not in left_alone]
         if not up:
             return
         if random.random() < 0.1:

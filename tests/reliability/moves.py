@@ -260,9 +260,9 @@ class Run:
         while sum(self.faults.kills.values()) < upto:
             self._moves()
             self.faults.tick()
-            if time.monotonic() >= due and self._may_kill():
+            if time.monotonic() >= due:
                 self._note_states()
-                self.faults.step()
+                self.faults.step(() if self._all_serve() else self.lccs.databases)
                 due = time.monotonic() + self._random.expovariate(1 / FAULT_SECONDS)
             time.sleep(TICK_SECONDS)
         self.faults.heal()
@@ -278,7 +278,7 @@ class Run:
         elif len(moves) < 2 * self.plan.subs:
             self._order()
 
-    def _may_kill(self) -> bool:
+    def _all_serve(self) -> bool:
         """Nodes of a cluster that are killed before the last one is back would leave none that serves."""
         return all(node.serves() for node in self.lccs.databases.values())
 
@@ -299,7 +299,7 @@ class Run:
 
     def _all_run(self) -> bool:
         self.faults.tick()
-        return self._may_kill() and all(self.lccs.is_up(name) for name in self.lccs.configs)
+        return self._all_serve() and all(self.lccs.is_up(name) for name in self.lccs.configs)
 
     def _watch(self, move: Move, state: MoveState, who: str) -> bool:
         """True: it was killed in this state."""
