@@ -51,6 +51,11 @@ class SpliceEnd(Protocol):
         self._direct: Any = None
         self._early: list[bytes] = []
 
+    @property
+    def is_fresh(self) -> bool:
+        """The peer is there, and has said nothing yet."""
+        return not (self.gone or self._heard_all or self._early)
+
     def connectionMade(self) -> None:
         # Not paused until the splice begins: a handshake of TLS could not go on.
         transport: Any = self.transport

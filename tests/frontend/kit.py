@@ -79,6 +79,8 @@ class Proxy:
         self.away = False
         self.unreachable: set[str] = set()
         self.servers: list[Server] = []
+        self.asking: list[Deferred[None]] | None = None
+        """Not None: answers of PMDB wait for these."""
         self.connecting: list[Deferred[None]] | None = None
         """Not None: connections to sub-LCCs wait for these."""
         settings = FeUnsConfig(**settings)  # type: ignore[assignment]
@@ -90,7 +92,14 @@ class Proxy:
         return fail(StoreUnavailable("away")) if self.away else succeed(list(self.sublccs))
 
     def _placement(self, pid: int) -> Deferred[Placement | None]:
-        return fail(StoreUnavailable("away")) if self.away else succeed(self.placed.get(pid))
+        if self.away:
+            return fail(StoreUnavailable("away"))
+        if self.asking is None:
+            return succeed(self.placed.get(pid))
+        self.asking.append(Deferred())
+        answer: Deferred[Placement | None] = Deferred(lambda _: None)
+        self.asking[-1].addCallback(lambda _: answer.callback(self.placed.get(pid)))
+        return answer
 
     async def _connect(self, sub: SubLcc) -> SpliceEnd:
         if self.connecting is not None:

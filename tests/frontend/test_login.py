@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from twisted.internet.error import ConnectionLost
 
 from lcc.model.frontend import AtHome, SubState
 from lcc.protocols.cp_uns_client import init
@@ -260,3 +261,93 @@ def test_a_fault_in_the_program_drops_the_connection(logged_errors: LoggedErrors
     client = _tried(proxy)
     assert client.closed and not proxy.uns.connections
     assert len(logged_errors.flush()) == 1
+
+
+def _asked(proxy: Proxy, pid: int = 7) -> Client:
+    """A provider that has said who it is, while PMDB is asked."""
+    proxy.asking = []
+    client = proxy.connect()
+    client.send(init(pid, "secret"))
+    return client
+
+
+def _answer(proxy: Proxy) -> None:
+    asking, proxy.asking = proxy.asking, None
+    assert asking is not None
+    asking[0].callback(None)
+
+
+def test_it_connects_while_pmdb_is_asked() -> None:
+    proxy = Proxy()
+    client = _asked(proxy)
+    (server,) = proxy.servers
+    assert server.heard == b"" and not server.transport.closed
+    _answer(proxy)
+    assert proxy.servers == [server] and server.heard == HEADER + init(7, "secret").encode()
+    server.say(b"the answer")
+    assert proxy.answer(client) == "the answer"
+
+
+def test_a_connection_to_where_it_is_not_is_cut_and_hears_nothing() -> None:
+    proxy = Proxy()
+    proxy.place(7, 2)
+    for guessed in ("a", "b"):  # the second time it is known better
+        proxy.servers.clear()
+        client = _asked(proxy)
+        (wrong,) = proxy.servers
+        assert wrong.sub.name == guessed
+        _answer(proxy)
+        right = proxy.servers[-1]
+        assert right.sub.name == "b" and right.heard == HEADER + init(7, "secret").encode()
+        if guessed == "a":
+            assert wrong.heard == b"" and wrong.transport.closed
+        right.say(b"the answer")
+        assert proxy.answer(client) == "the answer"
+
+
+@pytest.mark.parametrize("when", ["connecting", "connected"])
+def test_a_connection_that_is_not_needed_is_cut(when: str) -> None:
+    """The provider goes; it is moving; there is no such one; the front end's database does not answer."""
+    for ending in ("goes", "moves", "unknown", "away"):
+        proxy = Proxy(database_timeout=2.0)
+        if when == "connecting":
+            proxy.connecting = []
+        client = _asked(proxy)
+        if ending == "goes":
+            client.lose()
+        elif ending == "moves":
+            proxy.place(7, 1, AtHome.FROZEN)
+            _answer(proxy)
+        elif ending == "unknown":
+            proxy.place(7, 1)
+            proxy.sublccs = [sublcc(1, state=SubState.REMOVED), sublcc(2)]
+            proxy.answer(client, 1.1)
+            _answer(proxy)
+        proxy.answer(client, 3)
+        if proxy.connecting:
+            proxy.connecting[0].callback(None)
+        assert all(server.transport.closed and server.heard == b"" for server in proxy.servers), ending
+        assert len(proxy.servers) <= 1
+        proxy.asking = None
+
+
+def test_a_connection_that_is_lost_while_pmdb_is_asked_is_made_again() -> None:
+    proxy = Proxy()
+    _asked(proxy)
+    (first,) = proxy.servers
+    first.transport.lose(ConnectionLost())
+    _answer(proxy)
+    assert [server.heard for server in proxy.servers] == [b"", HEADER + init(7, "secret").encode()]
+
+
+def test_a_sub_lcc_that_is_away_while_pmdb_is_asked() -> None:
+    """It matters only if the provider is there."""
+    proxy = Proxy()
+    proxy.unreachable.add("a")
+    client = _asked(proxy)
+    proxy.place(7, 2)
+    _answer(proxy)
+    assert proxy.servers[-1].sub.name == "b" and proxy.uns.counters.sublccs_unreachable == 0
+    client = _asked(proxy, 8)
+    _answer(proxy)
+    assert codes(proxy.answer(client)) == [1012] and proxy.uns.counters.sublccs_unreachable == 1

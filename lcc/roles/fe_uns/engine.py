@@ -20,6 +20,7 @@ is told the provider's address.  Any number of these proxies can run side by sid
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
@@ -45,6 +46,7 @@ MAP_SECONDS = 1.0
 LOOK_SECONDS = 5.0
 """Between two looks at what stands still."""
 HOLD_STEP_SECONDS = 0.25
+PLACES_KEPT = 10_000
 """How often PMDB is asked whether a provider has moved."""
 
 
@@ -109,6 +111,8 @@ class FeUns:
         self.logins: set[OpenLogin] = set()
         self._read_sublccs = sublccs
         self._placement = placement
+        self._places: OrderedDict[int, int] = OrderedDict()
+        """Where providers were that logged in lately: what PMDB says next is most often the same."""
         self._stopped: Deferred[None] | None = None
         self._quiet_looks_max = max(2, round(settings.idle_timeout / LOOK_SECONDS))
         self._loops = LoopingCall(self._read_map), LoopingCall(self._look)
@@ -170,6 +174,11 @@ class FeUns:
         :raises StoreUnavailable: the front end's database cannot be reached.
         """
         placement = await in_time(self._placement(pid), self.clock, self.settings.database_timeout)
+        if placement is not None:
+            self._places[pid] = placement.subid
+            self._places.move_to_end(pid)
+            if len(self._places) > PLACES_KEPT:
+                self._places.popitem(last=False)
         if self.sublccs is None:
             raise StoreUnavailable("the sub-LCCs have not been read yet")
         if placement is None:
@@ -180,6 +189,13 @@ class FeUns:
             if sub is None:
                 raise StoreUnavailable(f"sub-LCC {placement.subid} is not known yet")
         return None if sub is None or sub.state is SubState.REMOVED else (sub, placement)
+
+    def guess(self, pid: int) -> SubLcc | None:
+        """Where a provider probably is, while PMDB is asked; None: nobody knows."""
+        sublccs = self.sublccs or {}
+        known = self._places.get(pid)
+        sub = home_of(sublccs.values(), pid) if known is None else sublccs.get(known)
+        return None if sub is None or sub.state is SubState.REMOVED else sub
 
     def login_opened(self, login: OpenLogin) -> None:
         """A connection begins."""

@@ -83,7 +83,11 @@ class Login:
         self._stream: XmlStream = None  # type: ignore[assignment]  # set in stream_opened, before anything else runs
         self._timer: IDelayedCall | None = None
         self._working: Deferred[None] | None = None
+        self._guess: tuple[SubLcc, Deferred[SpliceEnd]] | None = None
+        """The sub-LCC where the provider probably is, and the connection to it: made while PMDB is asked."""
         self._pid = 0
+        self._held = False
+        """It moves, or is just being made: it waits."""
         self._over = False
         """It has its answer, or the connection is gone or spliced."""
 
@@ -161,9 +165,13 @@ class Login:
         work.addErrback(failed)
 
     async def _route(self, init: Init) -> None:
+        finding = Deferred.fromCoroutine(self._sub_of(init.pid))
+        probably = None if finding.called or self._held else self._uns.guess(init.pid)
+        if probably is not None:
+            self._guess = probably, Deferred.fromCoroutine(self._uns.connect(probably))
         try:
-            sub = await self._sub_of(init.pid)
-            server = await self._uns.connect(sub)
+            sub = await finding
+            server = await self._connect(sub)
         except LccError as error:
             self._reject(error)
         except StoreUnavailable as error:
@@ -176,6 +184,28 @@ class Login:
                 server.abort()
             else:
                 self._splice(server, sub)
+        finally:
+            self._drop_guess()
+
+    async def _connect(self, sub: SubLcc) -> SpliceEnd:
+        """A connection to one of the UNSes of the provider's sub-LCC.
+
+        :raises Unreachable: there is none.
+        """
+        if self._guess is not None and self._guess[0] == sub:
+            connecting, self._guess = self._guess[1], None
+            server = await connecting
+            if server.is_fresh:
+                return server
+            server.abort()  # it was closed meanwhile
+        return await self._uns.connect(sub)
+
+    def _drop_guess(self) -> None:
+        """The connection that was made while PMDB was asked is of no use."""
+        if self._guess is not None:
+            connecting, self._guess = self._guess[1], None
+            connecting.addCallbacks(lambda server: server.abort(), lambda _: None)
+            connecting.cancel()
 
     async def _sub_of(self, pid: int) -> SubLcc:
         """The sub-LCC that a provider is in, once it is there.
@@ -190,7 +220,6 @@ class Login:
         party = self.place.party
         if uns.throttle.is_throttled(pid, party, begun):
             raise LccError("throttled")
-        held = False
         while True:
             found = await uns.find(pid)
             if found is None:
@@ -200,8 +229,9 @@ class Login:
             sub, placement = found
             if placement.state is AtHome.HERE:
                 return sub
-            if not held:
-                held = True
+            if not self._held:
+                self._held = True
+                self._drop_guess()
                 uns.counters.logins_held += 1
             if uns.clock.seconds() + HOLD_STEP_SECONDS > begun + uns.settings.hold:
                 raise LccError("try-later")
