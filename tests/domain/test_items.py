@@ -243,3 +243,39 @@ def test_identities_and_digests_are_those_that_databases_have() -> None:
         "d5845c42c095bf971013faa0be89383e",
         "891a20adf331fc6ee097eb79a8c5cb26",
     ]
+    poor = [FeedItem(id="1", title="One"), FeedItem(id="1", title="Two"), FeedItem(id="2"), FeedItem()]
+    poor.append(FeedItem(id="2", categories=(Category("x"),)))
+    assert [identity.hex() for identity, *_ in identify(poor, "id")] == [
+        "67ecdb707bd5cf90409cd3219271e67a",
+        "0da21f9ce7c394b736fc509dbdc95393",
+        "0da2d2a506dac60d98972825a45f215b",
+        "fcdf3ecfe876539956eb77f17f503ac1",
+        "3e6313c3f9e326296caa5721fedd4e01",
+    ]
+
+
+def test_white_space_is_no_title() -> None:
+    assert _identity(FeedItem(title=" ", content=Body("a"))) != _identity(FeedItem(title=" ", content=Body("b")))
+
+
+def test_an_item_is_known_by_its_link_only_where_that_is_unmistakable() -> None:
+    bare, one, two = rows([FeedItem(id="a"), FeedItem(id="b", link="l"), FeedItem(id="c", link="l")], "id")
+    known = KnownItem(b"gone", b"digest", one.link, b"", 2)
+    assert [each.known for each in ItemRules().judge([one], {}, [known])] == [known]
+    assert [each.known for each in ItemRules().judge([one, two], {}, [known])] == [None, None]
+    assert [each.known for each in ItemRules().judge([bare], {}, [known._replace(link=bare.link)])] == [None]
+
+
+def test_how_often_an_item_went_back_is_counted() -> None:
+    (row,) = rows([FeedItem(id="a", title="t")], "id")
+    other = KnownItem(row.identity, b"other", row.link, b"", 2)
+    rules = ItemRules()
+    for known, news, flaps in (
+        (None, News.NEW, 0),
+        (other._replace(digest=row.digest), News.UNCHANGED, 2),
+        (other, News.CHANGED, 0),
+        (other._replace(before=row.digest), News.CHANGED, 3),
+        (other._replace(before=row.digest, flaps=3), News.UNCHANGED, 3),
+    ):
+        stored = {} if known is None else {row.identity: known}
+        assert rules.judge([row], stored, []) == [Judged(row, news, known, flaps)]

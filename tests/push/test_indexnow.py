@@ -62,6 +62,7 @@ def test_as_many_and_as_long_urls_as_there_may_be() -> None:
 
 
 def test_what_is_refused_says_when_it_may_be_sent_again() -> None:
+    assert str(PushRefused(429, "later")) == "later"
     assert PushRefused(429, "later", 2.5).retry_seconds == 2.5 and PushRefused(400, "never").retry_seconds == 0
 
 
@@ -117,6 +118,8 @@ def test_what_is_no_submission(document: Any, status: int, words: str) -> None:
         ({"url": ["http://a/"]}, "key is missing"),
         ({"url": ["/a"], "key": [KEY]}, "url: /a: "),
         ({"url": ["http://a/", "http://b/"], "key": [KEY]}, "url is there 2 times"),
+        ({"url": ["http://a/"], "key": [KEY, KEY]}, "key is there 2 times"),
+        ({"url": ["http://a/"], "key": [KEY], "keyLocation": ["/k", "/k"]}, "keyLocation is there 2 times"),
     ],
 )
 def test_a_query_that_is_none(fields: dict[str, list[str]], words: str) -> None:
@@ -160,3 +163,18 @@ def test_whatever_is_sent_is_taken_or_refused_with_a_reason(document: Any) -> No
 def test_a_key_file(content: bytes, words: str) -> None:
     fault = key_fault(content, KEY)
     assert words in fault and bool(words) == bool(fault)
+
+
+def test_a_key_file_may_have_another_name() -> None:
+    at = "http://www.example.org/k.txt"
+    assert read_body(body("http://www.example.org/a", keyLocation=at)).location == at
+    with pytest.raises(PushRefused, match="usual ports"):
+        read_query({"url": ["http://www.example.org:81/a"], "key": [KEY]})
+
+
+def test_of_what_was_sent_a_hundred_and_twenty_characters_are_told() -> None:
+    for count, shown in ((120, "_" * 120 + " is"), (121, "_" * 120 + "\u2026 is")):
+        with pytest.raises(PushRefused) as refused:
+            read_body(body("http://www.example.org/a", key="_" * count))
+        assert f"key: {shown}" in refused.value.text
+    assert key_fault(b"_" * 500, KEY).count("_") == 120
