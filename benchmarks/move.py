@@ -1,11 +1,13 @@
 """What a move of a provider to another LCC costs: its rows, its pages, the others' throughput, and how long it stands
 still; beside a dump and a load of the same tables, and ``rsync -a`` of the same files.
 
-``python benchmarks/move.py [--rows 1000000] [--pages 100000] [--others 50000] [--pairs 5] [--freezes 20]``
+``python benchmarks/move.py [--rows 1000000] [--pages 100000] [--others 50000] [--pairs 5] [--freezes 20]
+[--parts rows,pages,others,freezes] [--mariadb]``
 
-Two LCCs of real processes on SQLite, and a front end's database.  Their CPU is that of all their processes from the
-order of the move to its end.  The rows of the first part are of deleted pages, so no content is copied; in the second
-each has a file of 10 KiB.  The peer is SQLite's own program, ``.dump`` into a new database, and ``rsync``.
+Two LCCs of real processes on SQLite, or on a private MariaDB that syncs each commit, and a front end's database on
+SQLite.  Their CPU is that of all their processes, MariaDB's included, from the order of the move to its end.  The
+rows of the first part are of deleted pages, so no content is copied; in the second each has a file of 10 KiB.  The
+peer is the database's own program, ``.dump`` or ``mariadb-dump`` into a new database, and ``rsync``.
 
 Third, other providers' pages are fetched from nginx at the first LCC, while nobody moves and while one does, in turn;
 the second one, which would be another machine, runs at the lowest priority then (nice 19).
@@ -23,19 +25,21 @@ import shutil
 import sqlite3
 import subprocess
 import time
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, nullcontext
 from hashlib import md5
 from pathlib import Path
 from typing import Any
 
 from cache_fill import cache_row
-from common import argument_parser, free_port, nginx, scratch
+from common import argument_parser, cpu_seconds_of, free_port, nginx, scratch
 from lcc_site import BIN, EVER_NEW, LccSite
 from queue_fill import fill, note_chores_done
 from rows import Goal, Row, add_options, at_least, at_most, give
 
 from lcc.storage.database.transactions import Txn
 from lcc.storage.disk.content_paths import content_path
+from lcc.testing.mariadb import PrivateMariaDb
 
 ONE, TWO = 1, 2
 MACHINES = {ONE: 1, TWO: 10_001}
@@ -56,11 +60,18 @@ FEW_ROWS = 100
 STANDING_STILL_MS = 2000
 
 
-class World:
-    """Two LCCs behind a front end."""
+PARTS = ("rows", "pages", "others", "freezes")
 
-    def __init__(self, folder: Path) -> None:
+
+class World:
+    """Two LCCs behind a front end.
+
+    :param server: of their databases; None: SQLite.
+    """
+
+    def __init__(self, folder: Path, server: PrivateMariaDb | None) -> None:
         self.folder = folder
+        self.server = server
         folder.mkdir()
         self.front = folder / "fe.sqlite"
         self.sites: dict[int, LccSite] = {}
@@ -73,9 +84,10 @@ class World:
                 "fe": {"database": f"sqlite:{self.front}", "name": f"s{number}", "report_interval": 1.0},
                 "botm": {"machine": machine, "content_listen": f"tcp:{port}:interface=127.0.0.1"},
             }
-            site = self.sites[number] = LccSite(folder / f"s{number}", None, settings, roles=("qm", "botm", "bot"))
+            url = None if server is None else server.new_database()
+            site = self.sites[number] = LccSite(folder / f"s{number}", url, settings, roles=("qm", "botm", "bot"))
             options = ("--uns", f"tcp:127.0.0.1:{site.port}", "--content", f"http://127.0.0.1:{port}")
-            self.admin("fe", "add", f"s{number}", "--database", f"sqlite:{site.home}/lcc.db", *options)
+            self.admin("fe", "add", f"s{number}", "--database", url or f"sqlite:{site.home}/lcc.db", *options)
 
     def admin(self, *words: str) -> None:
         """``lcc-admin`` of the front end."""
@@ -92,16 +104,16 @@ class World:
             site.stop()
 
     def cpu_seconds(self) -> float:
-        return sum(sum(site.cpu_seconds().values()) for site in self.sites.values())
+        return sum(sum(site.cpu_seconds().values()) for site in self.sites.values()) + _cpu_of(self.server)
 
     def order(self, pid: int, to: int) -> None:
         self.admin("move", str(pid), "--to", f"s{to}")
 
     def move(self, pid: int, to: int) -> dict[str, float]:
-        """Seconds, CPU seconds, and how long it stood still (milliseconds)."""
+        """Seconds, CPU seconds, how long it stood still (milliseconds), and how long its rows took to arrive then."""
         cpu, begun = self.cpu_seconds(), time.monotonic()
         self.order(pid, to)
-        still = 0.0
+        still = arriving = 0.0
         last = time.monotonic()
         with closing(sqlite3.connect(f"file:{self.front}?mode=ro", uri=True)) as front:
             while True:
@@ -110,6 +122,8 @@ class World:
                 now = time.monotonic()
                 if place is not None and place[0] == "frozen":
                     still += now - last
+                if state == "flipped":
+                    arriving += now - last
                 last = now
                 if state == "done":
                     break
@@ -117,7 +131,7 @@ class World:
                     why = front.execute("SELECT why FROM moves WHERE pid = ? ORDER BY id DESC", [pid]).fetchone()[0]
                     raise SystemExit(f"provider {pid} was not moved: {state} {why}")
                 time.sleep(LOOK_SECONDS)
-        return {"seconds": now - begun, "cpu": self.cpu_seconds() - cpu, "still": 1000 * still}
+        return {"seconds": now - begun, "cpu": self.cpu_seconds() - cpu, "still": 1000 * still, "arriving": arriving}
 
     def put(self, number: int, pid: int, rows: int, pages: int) -> None:
         """A provider with so many rows of deleted pages, and so many pages with their files."""
@@ -164,11 +178,15 @@ def _put(txn: Txn, rows: list[dict[str, Any]], change: int) -> None:
     txn.execute("UPDATE counters SET value = ? WHERE name = 'change'", [change])
 
 
-def dump_and_load(site: LccSite, work: Path) -> tuple[float, float]:
-    """Seconds and CPU seconds of SQLite's own program."""
+def dump_and_load(world: World, work: Path) -> tuple[float, float]:
+    """Seconds and CPU seconds of the database's own programs."""
     work.mkdir()
-    source, target = site.home / "lcc.db", work / "loaded.db"
-    return _run(f"sqlite3 {source} .dump | sqlite3 {target}")
+    site, server = world.sites[ONE], world.server
+    if server is None:
+        return _run(f"sqlite3 {site.home / 'lcc.db'} .dump | sqlite3 {work / 'loaded.db'}")
+    source, target = (url.partition("?")[0].rpartition("/")[2] for url in (site.url, server.new_database()))
+    login = f"--no-defaults --socket={server.socket} --user=root"
+    return _run(f"mariadb-dump {login} {source} | mariadb {login} {target}", server)
 
 
 def copy_files(site: LccSite, work: Path) -> tuple[float, float]:
@@ -176,20 +194,27 @@ def copy_files(site: LccSite, work: Path) -> tuple[float, float]:
     return _run(f"rsync -a {site.home}/content {work}/")
 
 
-def _run(command: str) -> tuple[float, float]:
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+def _run(command: str, server: PrivateMariaDb | None = None) -> tuple[float, float]:
+    before, begun = _cpu_of_children() + _cpu_of(server), time.monotonic()
     subprocess.run(["bash", "-o", "pipefail", "-c", command], check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return time.monotonic() - begun, used
+    return time.monotonic() - begun, _cpu_of_children() + _cpu_of(server) - before
 
 
-def one_move(folder: Path, rows: int, pages: int) -> dict[str, float]:
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _cpu_of(server: PrivateMariaDb | None) -> float:
+    return 0.0 if server is None or server.process is None else cpu_seconds_of(server.process.pid)
+
+
+def one_move(folder: Path, server: PrivateMariaDb | None, rows: int, pages: int) -> dict[str, float]:
     """Move a provider with these, beside the peers."""
-    world = World(folder)
+    world = World(folder, server)
     try:
         world.put(ONE, 1, rows, pages)
-        load_seconds, load_cpu = dump_and_load(world.sites[ONE], folder / "load")
+        load_seconds, load_cpu = dump_and_load(world, folder / "load")
         copy_seconds, copy_cpu = copy_files(world.sites[ONE], folder / "load") if pages else (0.0, 0.0)
         world.start()
         found = world.move(1, TWO)
@@ -201,14 +226,14 @@ def one_move(folder: Path, rows: int, pages: int) -> dict[str, float]:
     return found | peer
 
 
-def others(folder: Path, moved: int, pairs: int) -> dict[str, list[float]]:
+def others(folder: Path, server: PrivateMariaDb | None, moved: int, pairs: int) -> dict[str, list[float]]:
     """Pages a second of other providers at the first LCC, while nobody moves and while one does, in turn.
 
     It comes back after it has left, so that the first LCC is the source of one move and the destination of the next.
     The others have an interval, and leave more than half of a core idle: what is measured is what a move takes from
     them, not how fast this machine is just now.
     """
-    world = World(folder)
+    world = World(folder, server)
     site = world.sites[ONE]
     pid = OTHERS + 1
     found: dict[str, list[float]] = {"free": [], "busy": [], "cores": []}
@@ -252,9 +277,9 @@ def _rested(world: World, seconds: float) -> tuple[float, float]:
     return (_fetched(site) - first) / took, (world.cpu_seconds() - cpu) / took
 
 
-def freezes(folder: Path, rows: int, times: int) -> dict[str, list[float]]:
+def freezes(folder: Path, server: PrivateMariaDb | None, rows: int, times: int) -> dict[str, list[float]]:
     """How long a small provider and a large one stand still, each so many times: milliseconds."""
-    world = World(folder)
+    world = World(folder, server)
     found: dict[str, list[float]] = {"few": [], "many": []}
     try:
         world.put(ONE, 1, FEW_ROWS, 0)
@@ -277,24 +302,32 @@ def main() -> None:
     parser.add_argument("--others", type=int, default=50_000, help="rows that move while others are fetched")
     parser.add_argument("--pairs", type=int, default=5, help="times others are fetched without a move, and with one")
     parser.add_argument("--freezes", type=int, default=20)
+    parser.add_argument("--parts", default=",".join(PARTS), help="which parts, separated by commas")
+    parser.add_argument("--mariadb", action="store_true", help="MariaDB instead of SQLite")
     add_options(parser)
     options = parser.parse_args()
-    if shutil.which("sqlite3") is None or shutil.which("rsync") is None:
-        raise SystemExit("sqlite3 or rsync is not installed: apt-get install sqlite3 rsync")
+    options.parts = options.parts.split(",")
+    if unknown := set(options.parts) - {*PARTS}:
+        parser.error(f"no such parts: {', '.join(sorted(unknown))}")
+    dump = ("mariadb-dump", "mariadb-client") if options.mariadb else ("sqlite3", "sqlite3")
+    for program, package in (dump, ("rsync", "rsync")):
+        if shutil.which(program) is None:
+            raise SystemExit(f"{program} is not installed: apt-get install {package}")
     runs: list[dict[str, Any]] = []
     for _ in range(options.runs):
-        with scratch() as work:
-            runs.append(_turn(work, options))
+        with scratch() as work, PrivateMariaDb(durable=True) if options.mariadb else nullcontext() as server:
+            runs.append(_turn(work, server, options))
     give(options, _rows(runs, options))
 
 
-def _turn(work: Path, options: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "rows": one_move(work / "rows", options.rows, 0),
-        "pages": one_move(work / "pages", 0, options.pages),
-        "others": others(work / "others", options.others, options.pairs),
-        "freezes": freezes(work / "freezes", options.rows, options.freezes),
+def _turn(work: Path, server: PrivateMariaDb | None, options: argparse.Namespace) -> dict[str, Any]:
+    parts: dict[str, Callable[[Path], dict[str, Any]]] = {
+        "rows": lambda folder: one_move(folder, server, options.rows, 0),
+        "pages": lambda folder: one_move(folder, server, 0, options.pages),
+        "others": lambda folder: others(folder, server, options.others, options.pairs),
+        "freezes": lambda folder: freezes(folder, server, options.rows, options.freezes),
     }
+    return {name: parts[name](work / name) for name in PARTS if name in options.parts}
 
 
 def _rows(runs: list[dict[str, Any]], options: argparse.Namespace) -> list[Row]:
@@ -307,39 +340,54 @@ def _rows(runs: list[dict[str, Any]], options: argparse.Namespace) -> list[Row]:
         )
 
     load, both = "dump and load", "these and rsync -a"
-    cores = [each for run in runs for each in run["others"]["cores"]]
-    still = {kind: [max(run["freezes"][kind]) for run in runs] for kind in ("few", "many")}
-    return [
-        against("CPU of a row that moves", "rows", "cpu", options.rows, load, at_most(2, of_ratio=True), 1e6),
-        against("time of rows that move", "rows", "seconds", 1, load, None, 1),
-        against("CPU of a page that moves", "pages", "cpu", options.pages, both, at_most(3, of_ratio=True), 1e6),
-        against("time of pages that move", "pages", "seconds", 1, both, None, 1),
-        Row(
-            "pages of other providers while one moves",
-            "pages/s",
-            [rate for run in runs for rate in run["others"]["busy"]],
-            "while none does",
-            [rate for run in runs for rate in run["others"]["free"]],
-            at_least(0.8),
-            note=f"{options.others:,} rows move, while none does {max(cores):.2f} cores are used",
-        ),
-        Row(
-            "a provider with few rows stands still, longest",
-            "ms",
-            still["few"],
-            goal=at_most(STANDING_STILL_MS),
-            peak=True,
-            note=f"{options.freezes} moves, {FEW_ROWS} rows",
-        ),
-        Row(
-            "a provider with many rows stands still, longest",
-            "ms",
-            still["many"],
-            goal=at_most(STANDING_STILL_MS),
-            peak=True,
-            note=f"{options.freezes} moves, {options.rows:,} rows",
-        ),
-    ]
+    cores = [each for run in runs if "others" in run for each in run["others"]["cores"]]
+    few, many = ([max(run["freezes"][kind]) for run in runs if "freezes" in run] for kind in ("few", "many"))
+    rows: dict[str, Callable[[], list[Row]]] = {
+        "rows": lambda: [
+            against("CPU of a row that moves", "rows", "cpu", options.rows, load, at_most(2, of_ratio=True), 1e6),
+            against("time of rows that move", "rows", "seconds", 1, load, None, 1),
+            Row(
+                "rows that arrive after the flip",
+                "rows/s",
+                [options.rows / run["rows"]["arriving"] for run in runs],
+                note=f"{options.rows:,}; until the last one is there the provider is not fetched",
+            ),
+        ],
+        "pages": lambda: [
+            against("CPU of a page that moves", "pages", "cpu", options.pages, both, at_most(3, of_ratio=True), 1e6),
+            against("time of pages that move", "pages", "seconds", 1, both, None, 1),
+        ],
+        "others": lambda: [
+            Row(
+                "pages of other providers while one moves",
+                "pages/s",
+                [rate for run in runs for rate in run["others"]["busy"]],
+                "while none does",
+                [rate for run in runs for rate in run["others"]["free"]],
+                at_least(0.8),
+                note=f"{options.others:,} rows move, while none does {max(cores):.2f} cores are used",
+            )
+        ],
+        "freezes": lambda: [
+            Row(
+                "a provider with few rows stands still, longest",
+                "ms",
+                few,
+                goal=at_most(STANDING_STILL_MS),
+                peak=True,
+                note=f"{options.freezes} moves, {FEW_ROWS} rows",
+            ),
+            Row(
+                "a provider with many rows stands still, longest",
+                "ms",
+                many,
+                goal=at_most(STANDING_STILL_MS),
+                peak=True,
+                note=f"{options.freezes} moves, {options.rows:,} rows",
+            ),
+        ],
+    }
+    return [row for part in PARTS if part in options.parts for row in rows[part]()]
 
 
 if __name__ == "__main__":
