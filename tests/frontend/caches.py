@@ -35,7 +35,8 @@ from lcc.storage.providers.providers import add_provider
 from lcc.storage.queue.moves.arrivals import admit, arrive_page
 from lcc.storage.queue.moves.departing import departing_page, departing_whole
 from lcc.storage.queue.moves.following import position_now
-from lcc.storage.queue.moves.leaving import leave_page
+from lcc.storage.queue.moves.leaving import FROM, leave_page
+from lcc.storage.queue.moves.paged import START
 from lcc.storage.queue.moves.staging import Cursor, stage_page, stage_whole
 from lcc.storage.queue.store import QueueStore
 from lcc.storage.queue.write_transaction import WriteTransaction
@@ -91,7 +92,7 @@ class Moving:
         caches.front.now(moves.admit, self.move, caches.now)
         more = True
         while more:
-            more = self._at(dest, arrive_page, RULES, self.move, _LEFT_ROWS).more
+            more = self._at(dest, arrive_page, RULES, self.move, START, _LEFT_ROWS).more
             yield True
         # Nobody may believe it, but a page can change here before the front end's database says that it is here.
         caches.homes[pid] = self.move.dest
@@ -102,7 +103,7 @@ class Moving:
         caches.still.discard(pid)
         caches.flips[pid] += 1
         yield True
-        while self._at(source, leave_page, self.move, _LEFT_ROWS):
+        while self._at(source, leave_page, self.move, FROM, _LEFT_ROWS):
             yield True
         fence = caches.front.now(moves.get_fence, pid, self.move.source)
         assert fence is not None

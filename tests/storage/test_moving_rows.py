@@ -14,7 +14,7 @@ from lcc.storage.database.rows import CACHED, empty_cache_row
 from lcc.storage.queue.moves import arrivals, leaving
 from lcc.storage.queue.moves.departing import departing_page, departing_rows, departing_whole
 from lcc.storage.queue.moves.following import position_now
-from lcc.storage.queue.moves.paged import PAGED
+from lcc.storage.queue.moves.paged import PAGED, START, Place
 from lcc.storage.queue.moves.staging import Cursor, Staged, carried_key, stage_page, stage_touched, stage_whole
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
@@ -69,8 +69,9 @@ def rows_of(queue: Queue, table: str) -> dict[bytes, dict[str, Any]]:
 
 
 def leave(queue: Queue, page_rows: int) -> None:
-    while step(queue, leaving.leave_page, a_move(queue), page_rows):
-        pass
+    place: Place | None = leaving.FROM
+    while place is not None:
+        place = step(queue, leaving.leave_page, a_move(queue), place, page_rows)
 
 
 def copy_content(queue: Queue, row: dict[str, Any], file: int, **more: Any) -> None:
@@ -84,11 +85,11 @@ def copy_content(queue: Queue, row: dict[str, Any], file: int, **more: Any) -> N
 def arrive(queue: Queue, page_rows: int) -> list[str]:
     damaged: list[str] = []
     step(queue, arrivals.admit, a_move(queue))
-    while True:
-        arrived = step(queue, arrivals.arrive_page, queue.rules, a_move(queue), page_rows)
+    arrived = arrivals.Arrived(True, START)
+    while arrived.more:
+        arrived = step(queue, arrivals.arrive_page, queue.rules, a_move(queue), arrived.place, page_rows)
         damaged += arrived.damaged
-        if not arrived.more:
-            return damaged
+    return damaged
 
 
 @pytest.mark.parametrize("kind", PAGED)

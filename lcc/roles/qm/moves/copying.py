@@ -28,7 +28,7 @@ from lcc.storage.queue.moves.departing import (
 )
 from lcc.storage.queue.moves.fences import applied_upto
 from lcc.storage.queue.moves.following import Position, is_known, position_now, touched_after
-from lcc.storage.queue.moves.paged import PAGED
+from lcc.storage.queue.moves.paged import PAGED, Place
 from lcc.storage.queue.moves.staging import (
     Cursor,
     Staged,
@@ -262,7 +262,7 @@ def content_of(move: Move) -> str:
     return str(move.progress["content"])
 
 
-def _next_base(kind: str, upto: bytes | None) -> tuple[str, bytes] | None:
+def _next_base(kind: str, upto: bytes | None) -> Place | None:
     if upto is not None:
         return kind, upto
     kinds = list(PAGED)

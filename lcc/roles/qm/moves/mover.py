@@ -26,9 +26,10 @@ from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves as front_moves
 from lcc.storage.fe.flips import last_flip
-from lcc.storage.queue.moves.arrivals import admit, arrive_page, content_bytes, open_arrived
+from lcc.storage.queue.moves.arrivals import Arrived, admit, arrive_page, content_bytes, open_arrived
 from lcc.storage.queue.moves.departing import why_not
 from lcc.storage.queue.moves.fences import Known, fence_epoch, has_fence, held_elsewhere, known_of
+from lcc.storage.queue.moves.paged import START
 from lcc.storage.queue.moves.staging import (
     find_carrier,
     forget_staged,
@@ -364,10 +365,9 @@ class Mover:
         return await self._database.interact(has_fence, move.pid, move.epoch, Fence.ARRIVING)
 
     async def _arrive_rows(self, move: Move, source: str) -> None:
-        more = True
-        while more:
-            arrived = await self._step(arrive_page, self._store.rules, move)
-            more = arrived.more
+        arrived = Arrived(True, START)
+        while arrived.more:
+            arrived = await self._step(arrive_page, self._store.rules, move, arrived.place)
             for url in arrived.damaged:
                 _log.warn(
                     "Content of {url} (provider {pid}) was missing or damaged at sub-LCC {name}; it is fetched again",

@@ -31,7 +31,8 @@ from lcc.storage.queue.moves.fences import (
     standing_fences,
 )
 from lcc.storage.queue.moves.following import forget_touched
-from lcc.storage.queue.moves.leaving import leave_page
+from lcc.storage.queue.moves.leaving import FROM, leave_page
+from lcc.storage.queue.moves.paged import Place
 from lcc.storage.queue.store import QueueStore
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -157,9 +158,9 @@ class Obeying:
         if move is None:
             _log.error("The fence of provider {pid} has no move: its rows stay", pid=order.pid)
             return
-        more = True
-        while more:
-            more, outcome = await self._store.move_step(engine.now(), leave_page, move)
+        place: Place | None = FROM
+        while place is not None:
+            place, outcome = await self._store.move_step(engine.now(), leave_page, move, place)
             engine.absorbed(outcome)
         await self._tasks.left(order.pid)
         engine.scheduler.provider_removed(order.pid)

@@ -33,7 +33,7 @@ from lcc.storage.queue.moves.departing import (
     from_text,
 )
 from lcc.storage.queue.moves.fences import applied_upto, put_fence
-from lcc.storage.queue.moves.paged import CACHE_ROWS, QUEUE_ROWS, has_rows
+from lcc.storage.queue.moves.paged import CACHE_ROWS, QUEUE_ROWS, START, Place, has_rows, next_page
 from lcc.storage.queue.moves.staging import CURSOR
 from lcc.storage.queue.said_sets import merge_said
 from lcc.storage.queue.write_transaction import Stats, WriteTransaction
@@ -59,10 +59,12 @@ class Arrived:
     """What a page has done.
 
     :ivar more: there is more to do.
+    :ivar place: how far it is.
     :ivar damaged: URLs whose content could not be copied; they are fetched again.
     """
 
     more: bool
+    place: Place
     damaged: tuple[str, ...] = ()
 
 
@@ -112,28 +114,38 @@ def _take_position(txn: Txn, row: Mapping[str, Any]) -> None:
         txn.upsert("setspos", TAKEN_COLUMNS, [values], ("uns", "epoch"))
 
 
-def arrive_page(write: WriteTransaction, rules: IQueueRules, move: Move, page_rows: int = PAGE_ROWS) -> Arrived:
-    """Take over the next rows of a provider that is admitted."""
+def arrive_page(
+    write: WriteTransaction, rules: IQueueRules, move: Move, place: Place = START, page_rows: int = PAGE_ROWS
+) -> Arrived:
+    """Take over the next rows of a provider that is admitted.
+
+    :param place: as the last page gave it; whoever does not know begins at the start.
+    """
     txn, pid = write.txn, move.pid
-    if has_rows(txn, CACHE_ROWS.staged.name, pid):
-        damaged = take_cache_page(write, move, _shift(write, pid), page_rows)
-        lost = [(row.key, f'{{"machine":{row.machine},"file":{row.file}}}') for row in damaged]
-        _stage(txn, pid, _DAMAGED, lost)
-        if not has_rows(txn, CACHE_ROWS.staged.name, pid):
-            note_flip(write, move, arrived=True)
-        return Arrived(more=True, damaged=tuple([row.url for row in damaged]))
-    if has_rows(txn, QUEUE_ROWS.staged.name, pid):
+    kind, after = place
+    if kind == CACHE_ROWS.name:
+        page = next_page(txn, CACHE_ROWS.staged.name, pid, after, page_rows)
+        if page is not None:
+            damaged = take_cache_page(write, move, _shift(write, pid), page)
+            lost = [(row.key, f'{{"machine":{row.machine},"file":{row.file}}}') for row in damaged]
+            _stage(txn, pid, _DAMAGED, lost)
+            if not has_rows(txn, CACHE_ROWS.staged.name, pid, page[1]):
+                note_flip(write, move, arrived=True)
+            return Arrived(True, (kind, page[1]), tuple([row.url for row in damaged]))
+        kind, after = QUEUE_ROWS.name, b""
+    page = next_page(txn, QUEUE_ROWS.staged.name, pid, after, page_rows)
+    if page is not None:
         (provider,) = [row for _, row in _next(txn, pid, "pidb", 1)]
-        take_queue_page(write, rules, pid, provider, _shift(write, pid), page_rows)
-        return Arrived(more=True)
+        take_queue_page(write, rules, pid, provider, _shift(write, pid), page)
+        return Arrived(True, (kind, page[1]))
+    staged = _next(txn, pid, _DAMAGED, page_rows)
     if _next(txn, pid, "pidb", 1):
         _complete(write, move)
-        return Arrived(more=True)
-    staged = _next(txn, pid, _DAMAGED, page_rows)
-    if staged:
+    elif staged:
         _fetch_damaged(write, rules, pid, staged)
-        return Arrived(more=True)
-    return Arrived(more=False)
+    else:
+        return Arrived(False, (kind, after))
+    return Arrived(True, (kind, after))
 
 
 def _next(txn: Txn, pid: int, kind: str, limit: int) -> list[tuple[bytes, dict[str, Any]]]:

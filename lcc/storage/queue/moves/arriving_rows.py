@@ -13,10 +13,9 @@ from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW
 from lcc.model.moves import Move
 from lcc.storage.database.cancelled import note_cancelled
-from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHED, GENERATION_SHIFT, NOTHING, SETS, SetRow
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.moves.paged import CACHE_ROWS, QUEUE_ROWS, PagedTable, last_key_of_page
+from lcc.storage.queue.moves.paged import CACHE_ROWS, QUEUE_ROWS, Keys, PagedTable
 from lcc.storage.queue.set_rows import joined
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -28,18 +27,8 @@ _ORIGIN = "COALESCE(r.origin_subid, ?), COALESCE(r.origin_number, r.change_numbe
 _IS_COPY = f"c.urlkey = r.carried AND c.state = {CACHED} AND c.md5 = r.md5 AND c.len = r.len"
 
 
-_Keys = tuple[bytes, bytes]
-"""A page: its keys are greater than the first of these, and at most the second."""
-
-
-def _next_page(txn: Txn, table: PagedTable, pid: int, rows: int) -> _Keys:
-    first, last = provider_range(pid)
-    upto = last_key_of_page(txn, table.staged.name, pid, rows)
-    return first, last if upto is None else upto
-
-
 def _take_over(
-    txn: Txn, table: PagedTable, page: _Keys, changed: Mapping[str, tuple[str, Sequence[Any]]], join: str = ""
+    txn: Txn, table: PagedTable, page: Keys, changed: Mapping[str, tuple[str, Sequence[Any]]], join: str = ""
 ) -> None:
     """Move the rows of a page into their table.
 
@@ -73,13 +62,12 @@ class Damaged(NamedTuple):
     url: str
 
 
-def take_cache_page(write: WriteTransaction, move: Move, shift: int, page_rows: int) -> list[Damaged]:
-    """Take over the next rows of the cache.
+def take_cache_page(write: WriteTransaction, move: Move, shift: int, page: Keys) -> list[Damaged]:
+    """Take over a page of the cache.
 
     :param shift: by how much the numbers of sets grow.
     """
     txn = write.txn
-    page = _next_page(txn, CACHE_ROWS, move.pid, page_rows)
     numbered, carried = _counts(txn, page)
     damaged = _take_content(txn, page) if carried else []
     before, change_time = write.next_changes(numbered)
@@ -102,14 +90,14 @@ def take_cache_page(write: WriteTransaction, move: Move, shift: int, page_rows: 
     return damaged
 
 
-def _counts(txn: Txn, page: _Keys) -> tuple[int, int]:
+def _counts(txn: Txn, page: Keys) -> tuple[int, int]:
     """How many rows have a change, and how many content."""
     counts = "COUNT(CASE WHEN r.change_number > 0 THEN 1 END), COUNT(r.carried)"
     ((numbered, carried),) = txn.query(f"SELECT {counts} FROM stagedcache r WHERE {_OF_PAGE}", page)
     return int(numbered), int(carried)
 
 
-def _take_content(txn: Txn, page: _Keys) -> list[Damaged]:
+def _take_content(txn: Txn, page: Keys) -> list[Damaged]:
     """Rows get the files that were copied for them; gives those that have none."""
     found = txn.query(
         "SELECT r.urlkey, r.fetched_machineid, r.fetched_fileid, r.furl, r.curl, c.fetched_fileid, r.carried"
@@ -135,15 +123,14 @@ def _take_content(txn: Txn, page: _Keys) -> list[Damaged]:
 
 
 def take_queue_page(
-    write: WriteTransaction, rules: IQueueRules, pid: int, provider: Mapping[str, Any], shift: int, page_rows: int
+    write: WriteTransaction, rules: IQueueRules, pid: int, provider: Mapping[str, Any], shift: int, page: Keys
 ) -> None:
-    """Take over the next rows of the queue.
+    """Take over a page of the queue.
 
     :param provider: its row of ``pidb``.
     :param shift: by how much the numbers of sets grow.
     """
     txn = write.txn
-    page = _next_page(txn, QUEUE_ROWS, pid, page_rows)
     _renew_slots(write, rules, provider, page)
     sets = [
         SetRow(psetid + shift, slot, pid, provider["priority"], connseq, fullset, first, last, rows, time)
@@ -165,7 +152,7 @@ def take_queue_page(
     _take_over(txn, QUEUE_ROWS, page, changed)
 
 
-def _renew_slots(write: WriteTransaction, rules: IQueueRules, provider: Mapping[str, Any], page: _Keys) -> None:
+def _renew_slots(write: WriteTransaction, rules: IQueueRules, provider: Mapping[str, Any], page: Keys) -> None:
     """Time slots are those of this LCC."""
     of_page = f"urlkey > ? AND urlkey <= ? AND slot > {FETCH_NOW}"
     sql = f"SELECT DISTINCT hours FROM stagedqueue WHERE {of_page}"

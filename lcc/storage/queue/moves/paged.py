@@ -7,7 +7,6 @@ taken apart here.  Rows are tuples; the first value is the key, whose first byte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHE, QUEUE
@@ -63,17 +62,30 @@ PAGED = {CACHE_ROWS.name: CACHE_ROWS, QUEUE_ROWS.name: QUEUE_ROWS}
 """In this order they are compared, then followed (:mod:`lcc.storage.queue.moves.following`)."""
 
 
-def last_key_of_page(txn: Txn, table: str, pid: int, rows: int) -> bytes | None:
-    """The key up to which there are so many rows of a provider; None: there are fewer."""
-    sql = f"SELECT urlkey FROM {table} WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT 1 OFFSET ?"
-    key: Any = txn.value(sql, [*provider_range(pid), rows - 1])
-    return None if key is None else bytes(key)
+Place = tuple[str, bytes]
+"""How far somebody is: a table of :data:`PAGED`, and the key of the last row of it; empty: at its beginning."""
+START: Place = (CACHE_ROWS.name, b"")
+Keys = tuple[bytes, bytes]
+"""A page: its keys are greater than the first of these, and at most the second."""
 
 
-def has_rows(txn: Txn, table: str, pid: int) -> bool:
-    """Whether there are rows of a provider."""
+def next_page(txn: Txn, table: str, pid: int, after: bytes, limit: int) -> Keys | None:
+    """The next rows of a provider; None: there are none.
+
+    :param after: key of the row before them; empty: from the start.  Whoever removes page after page says where it
+        is, because MariaDB walks over removed rows until they are purged.
+    """
+    first, last = provider_range(pid)
+    first = after or first
+    sql = f"SELECT urlkey FROM {table} WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
+    upto = txn.value(f"SELECT MAX(page.urlkey) FROM ({sql}) AS page", [first, last, limit])
+    return None if upto is None else (first, bytes(upto))
+
+
+def has_rows(txn: Txn, table: str, pid: int, after: bytes) -> bool:
+    """Whether a provider has rows behind this key."""
     sql = f"SELECT 1 FROM {table} WHERE urlkey > ? AND urlkey <= ? LIMIT 1"
-    return txn.one(sql, provider_range(pid)) is not None
+    return txn.one(sql, [after, provider_range(pid)[1]]) is not None
 
 
 def count_rows(txn: Txn, table: str, pid: int) -> int:

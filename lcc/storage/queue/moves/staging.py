@@ -37,7 +37,7 @@ from lcc.storage.queue.moves.departing import (
     from_text,
 )
 from lcc.storage.queue.moves.following import Position
-from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGED, PagedTable, count_rows, last_key_of_page
+from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGED, START, PagedTable, Place, count_rows, next_page
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 CURSOR = "cursor"
@@ -145,7 +145,7 @@ class Cursor:
 
     move: int
     position: Position
-    base: tuple[str, bytes] | None = (CACHE_ROWS.name, b"")
+    base: Place | None = START
 
 
 def read_cursor(txn: Txn, pid: int) -> Cursor | None:
@@ -169,7 +169,7 @@ def stage_page(
     write: WriteTransaction,
     rules: IQueueRules,
     pid: int,
-    after: tuple[str, bytes],
+    after: Place,
     page: Page,
     carrier: int,
     content: str,
@@ -312,13 +312,12 @@ def forget_staged(write: WriteTransaction, pid: int, limit: int) -> bool:
     return False
 
 
-def _forget_page(txn: Txn, table: PagedTable, pid: int, rows: int) -> bool:
-    """Forget the next rows that are staged of a table; True: there may be more."""
-    first, last = provider_range(pid)
-    upto = last_key_of_page(txn, table.staged.name, pid, rows)
-    sql = f"DELETE FROM {table.staged.name} WHERE urlkey > ? AND urlkey <= ?"
-    txn.execute(sql, [first, last if upto is None else upto])
-    return upto is not None
+def _forget_page(txn: Txn, table: PagedTable, pid: int, limit: int) -> bool:
+    """Forget the next rows that are staged of a table; False: there were none."""
+    page = next_page(txn, table.staged.name, pid, b"", limit)
+    if page is not None:
+        txn.execute(f"DELETE FROM {table.staged.name} WHERE urlkey > ? AND urlkey <= ?", page)
+    return page is not None
 
 
 # Tasks.
