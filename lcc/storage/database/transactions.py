@@ -203,16 +203,6 @@ class Txn:
             head = f"INSERT INTO {table} ({', '.join(columns)})"
             self.dialect.write_rows(self._cursor, head, self.dialect.on_duplicate(key, changing), rows)
 
-    def upsert_selected(
-        self, table: str, columns: Sequence[str], select: str, parameters: Sequence[Any], key: Sequence[str]
-    ) -> None:
-        """Insert the rows of a SELECT, which has a WHERE; if the key exists, update its row.
-
-        No row comes here, so the journal does not hear of them.
-        """
-        tail = self.dialect.on_duplicate(key, [column for column in columns if column not in key])
-        self.execute(f"INSERT INTO {table} ({', '.join(columns)}) {select} {tail}", parameters)
-
     def finish(self) -> None:
         """Commit.  For the code that began the transaction."""
         self.dialect.finish(self._connection, self._cursor)

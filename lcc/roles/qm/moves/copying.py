@@ -28,7 +28,7 @@ from lcc.storage.queue.moves.departing import (
 )
 from lcc.storage.queue.moves.fences import applied_upto
 from lcc.storage.queue.moves.following import Position, is_known, position_now, touched_after
-from lcc.storage.queue.moves.paged import PAGED, Place
+from lcc.storage.queue.moves.paged import PAGE_ROWS, PAGED, Place
 from lcc.storage.queue.moves.staging import (
     Cursor,
     Staged,
@@ -51,7 +51,6 @@ from lcc.storage.queue.store import QueueStore
 
 _log = Logger()
 
-PAGE_ROWS = 1000
 PAUSE_SECONDS = 0.02
 """Between pages, so that others get their turns."""
 DAMAGED_MAX, DAMAGED_SHARE = 100, 0.05

@@ -29,7 +29,7 @@ from lcc.storage.fe.flips import last_flip
 from lcc.storage.queue.moves.arrivals import Arrived, admit, arrive_page, content_bytes, open_arrived
 from lcc.storage.queue.moves.departing import why_not
 from lcc.storage.queue.moves.fences import Known, fence_epoch, has_fence, held_elsewhere, known_of
-from lcc.storage.queue.moves.paged import START
+from lcc.storage.queue.moves.paged import PAGE_ROWS, START
 from lcc.storage.queue.moves.staging import (
     find_carrier,
     forget_staged,
@@ -43,7 +43,6 @@ from lcc.storage.queue.store import QueueStore
 
 _log = Logger()
 
-PAGE_ROWS = 1000
 PAUSE_SECONDS = 0.02
 AGAIN_SECONDS = 1.0
 """From one look at what has changed to the next."""

@@ -33,12 +33,11 @@ from lcc.storage.queue.moves.departing import (
     from_text,
 )
 from lcc.storage.queue.moves.fences import applied_upto, put_fence
-from lcc.storage.queue.moves.paged import CACHE_ROWS, QUEUE_ROWS, START, Place, has_rows, next_page
+from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGE_ROWS, QUEUE_ROWS, START, Place, has_rows, next_page
 from lcc.storage.queue.moves.staging import CURSOR
 from lcc.storage.queue.said_sets import merge_said
 from lcc.storage.queue.write_transaction import Stats, WriteTransaction
 
-PAGE_ROWS = 1000
 _SHIFT = "shift"
 """Kind of the staged row that says by how much the numbers of sets have grown."""
 _AHEAD_SECONDS = 2.0

@@ -19,9 +19,9 @@ from lcc.storage.queue.moves.paged import CACHE_ROWS, QUEUE_ROWS, Keys, PagedTab
 from lcc.storage.queue.set_rows import joined
 from lcc.storage.queue.write_transaction import WriteTransaction
 
-_OF_PAGE = "r.urlkey > ? AND r.urlkey <= ?"
-_SEEN = "CASE WHEN r.seen = 0 THEN 0 ELSE r.seen + ? END"
-"""Numbers of sets grow (0 is none's)."""
+_OF_PAGE = "r.urlkey BETWEEN ? AND ?"
+_SEEN = "COALESCE(r.seen + ?, 0)"
+"""Numbers of sets grow."""
 _ORIGIN = "COALESCE(r.origin_subid, ?), COALESCE(r.origin_number, r.change_number)"
 """A row that moves twice keeps its first origin."""
 _IS_COPY = f"c.urlkey = r.carried AND c.state = {CACHED} AND c.md5 = r.md5 AND c.len = r.len"
@@ -35,16 +35,12 @@ def _take_over(
     :param changed: columns that get other values than at the source: the expression, and its parameters.
     """
     columns = table.table.columns
-    values = [changed[column][0] if column in changed else f"r.{column}" for column in columns]
+    values = [changed[column][0] if column in changed else table.value(column) for column in columns]
     parameters = [value for column in columns if column in changed for value in changed[column][1]]
-    txn.upsert_selected(
-        table.name,
-        columns,
-        f"SELECT {', '.join(values)} FROM {table.staged.name} r {join} WHERE {_OF_PAGE}",
-        [*parameters, *page],
-        table.table.key,
-    )
-    txn.execute(f"DELETE FROM {table.staged.name} WHERE urlkey > ? AND urlkey <= ?", page)
+    txn.execute(f"DELETE FROM {table.name} WHERE urlkey BETWEEN ? AND ?", page)  # there are none
+    select = f"SELECT {', '.join(values)} FROM {table.staged.name} r {join} WHERE {_OF_PAGE}"
+    txn.execute(f"INSERT INTO {table.name} ({', '.join(columns)}) {select}", [*parameters, *page])
+    txn.execute(f"DELETE FROM {table.staged.name} WHERE urlkey BETWEEN ? AND ?", page)
 
 
 # The cache.
@@ -73,17 +69,15 @@ def take_cache_page(write: WriteTransaction, move: Move, shift: int, page: Keys)
     before, change_time = write.next_changes(numbered)
     # A row that never was in the cache has no change, and no origin.
     origins = ("urlkey", "change_number", "subid", "number")
-    txn.upsert_selected(
-        "origins",
-        origins,
+    numbers = (
         f"SELECT r.urlkey, ? + ROW_NUMBER() OVER (ORDER BY r.urlkey), {_ORIGIN} FROM stagedcache r"
-        f" WHERE {_OF_PAGE} AND r.change_number > 0",
-        [before, move.source, *page],
-        origins[:1],
+        f" WHERE {_OF_PAGE} AND r.change_number > 0"
     )
+    tail = txn.dialect.on_duplicate(origins[:1], origins[1:])
+    txn.execute(f"INSERT INTO origins ({', '.join(origins)}) {numbers} {tail}", [before, move.source, *page])
     changed = {
         "change_number": ("CASE WHEN r.change_number > 0 THEN o.change_number ELSE 0 END", ()),
-        "change_time": ("CASE WHEN r.change_number > 0 THEN ? ELSE r.change_time END", [change_time]),
+        "change_time": ("CASE WHEN r.change_number > 0 THEN ? ELSE COALESCE(r.change_time, 0) END", [change_time]),
         "seen": (_SEEN, [shift]),
     }
     _take_over(txn, CACHE_ROWS, page, changed, "LEFT JOIN origins o ON o.urlkey = r.urlkey")
@@ -154,7 +148,7 @@ def take_queue_page(
 
 def _renew_slots(write: WriteTransaction, rules: IQueueRules, provider: Mapping[str, Any], page: Keys) -> None:
     """Time slots are those of this LCC."""
-    of_page = f"urlkey > ? AND urlkey <= ? AND slot > {FETCH_NOW}"
+    of_page = f"urlkey BETWEEN ? AND ? AND slot > {FETCH_NOW}"
     sql = f"SELECT DISTINCT hours FROM stagedqueue WHERE {of_page}"
     for (hours,) in write.txn.query(sql, page):
         slot = rules.slot(hours, provider["timeofday"], provider["timezone"], write.now)

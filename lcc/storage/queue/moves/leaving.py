@@ -9,13 +9,12 @@ from lcc.storage.database.rows import CACHED
 from lcc.storage.providers.watched import keep_left_roots
 from lcc.storage.queue.moves.arrivals import note_flip
 from lcc.storage.queue.moves.following import forget_touched
-from lcc.storage.queue.moves.paged import CACHE_ROWS, QUEUE_ROWS, Keys, Place, next_page
+from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGE_ROWS, QUEUE_ROWS, Keys, Place, next_page
 from lcc.storage.queue.write_transaction import Stats, WriteTransaction
 
-PAGE_ROWS = 1000
 FROM: Place = (QUEUE_ROWS.name, b"")
 """Where a provider begins to leave."""
-_OF_PAGE = "WHERE urlkey > ? AND urlkey <= ?"
+_OF_PAGE = "WHERE urlkey BETWEEN ? AND ?"
 
 
 def leave_page(write: WriteTransaction, move: Move, place: Place = FROM, page_rows: int = PAGE_ROWS) -> Place | None:

@@ -244,10 +244,19 @@ def _as_staged(
 def _stage(txn: Txn, table: PagedTable, staged: Sequence[tuple[Any, ...]], rows: Sequence[tuple[Any, ...]]) -> int:
     """Replace what is staged by these rows; gives how many of them differ."""
     before = {row[0]: row for row in staged}
-    new = [row for row in rows if before.pop(row[0], None) != row]
-    table.staged.upsert(txn, new)
-    txn.execute_in(f"DELETE FROM {table.staged.name} WHERE urlkey IN ({{in}})", sorted(before))
-    return len(new) + len(before)
+    new = [row for row in rows if before.get(row[0]) != row]
+    old = sorted(before.keys() - {row[0] for row in rows} | before.keys() & {row[0] for row in new})
+    txn.execute_in(f"DELETE FROM {table.staged.name} WHERE urlkey IN ({{in}})", old)
+    _insert(txn, table, new)
+    return len(new) + len(before.keys() - {row[0] for row in rows})
+
+
+def _insert(txn: Txn, table: PagedTable, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows, but for columns that are NULL in all of them."""
+    columns = list(zip(*rows, strict=True))
+    there = [number for number, column in enumerate(columns) if column.count(None) < len(rows)]
+    names = [table.staged.columns[number] for number in there]
+    txn.insert(table.staged.name, names, list(zip(*[columns[number] for number in there], strict=True)))
 
 
 def _put(txn: Txn, pid: int, kind: str, rows: Iterable[StagedRow]) -> None:
@@ -316,7 +325,7 @@ def _forget_page(txn: Txn, table: PagedTable, pid: int, limit: int) -> bool:
     """Forget the next rows that are staged of a table; False: there were none."""
     page = next_page(txn, table.staged.name, pid, b"", limit)
     if page is not None:
-        txn.execute(f"DELETE FROM {table.staged.name} WHERE urlkey > ? AND urlkey <= ?", page)
+        txn.execute(f"DELETE FROM {table.staged.name} WHERE urlkey BETWEEN ? AND ?", page)
     return page is not None
 
 
