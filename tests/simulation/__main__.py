@@ -7,6 +7,8 @@ queue's tables: "3r"; and with several LCCs behind a front end, and providers th
 Seeds that were run before with the same code are not run again.  One in a hundred is run twice, in another process
 each time, and must come out the same, event by event.  A violation is shown with its seed and the faults that it
 needs; ``--seed 123`` runs one seed and shows its log; ``--faults FILE`` (or ``-``) takes the faults from there.
+
+``--week`` runs one world for a week, without faults, and tells what grew in it.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from .fault import Fault, parse_fault
 from .many import needed, quietly, run_many
 from .results import Results
 from .run import CRAWLS, MOVES, PLAIN, RESTORED, TASKS, Result, run_seed
+from .week import show_week
 
 VARIED_EVERY = 4
 ROOT = Path(__file__).parents[2]
@@ -73,10 +76,14 @@ def main() -> int:
     kinds.add_argument("--restores", dest="kind", action="store_const", const=RESTORED, help=help_restores)
     help_moves = help_text.format("several LCCs behind a front end")
     kinds.add_argument("--moves", dest="kind", action="store_const", const=MOVES, help=help_moves)
+    parser.add_argument("--week", action="store_true", help="one world for a week, in which nothing may grow")
     parser.add_argument("--until-found", action="store_true", help="stop at the first violation")
     parser.add_argument("--no-shrink", action="store_true")
     options = parser.parse_args()
     faults = [parse_fault(line) for line in options.faults if line.strip()] if options.faults else None
+    if options.week:
+        quietly()
+        return bool(show_week(str(options.first)))
     if options.seed is not None:
         return bool(show(options.seed, faults).violations)
     results = Results(options.results, code_version())

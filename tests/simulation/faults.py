@@ -166,9 +166,12 @@ def _spider_faults(system: System, until_seconds: float) -> list[Fault]:
 def schedule(system: System, promises: Promises, faults: list[Fault]) -> None:
     """Let these happen."""
     for fault in faults:
-        system.timeline.call_later(
-            EPOCH + fault.time - system.timeline.now, None, KINDS[fault.kind].happen, system, promises, fault
-        )
+        system.timeline.call_later(EPOCH + fault.time - system.timeline.now, None, _happens, system, promises, fault)
+
+
+def _happens(system: System, promises: Promises, fault: Fault) -> None:
+    promises.fault_happens(fault)
+    KINDS[fault.kind].happen(system, promises, fault)
 
 
 LOSING = frozenset(["spool-damage", "disk-faulty", "restore", move_faults.RESTORE])

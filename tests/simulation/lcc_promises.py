@@ -198,6 +198,18 @@ class LccPromises:
                 told, counted = (files, space, waiting), (files_there, space_there, rows)
                 self._broken("P8", f"the books of {pid} say {told}, there are {counted}")
 
+        self._check_quotas()
+
+    def _check_quotas(self) -> None:
+        sql = (
+            "SELECT p.pid, p.filesmax, p.spacemax, COUNT(*), SUM(l.len) FROM pidb p JOIN lccurl l ON l.pid = p.pid"
+            " WHERE l.state = 1 AND l.source & 31 AND (p.filesmax > 0 OR p.spacemax > 0)"
+            f" AND p.pid NOT IN ({_IN_PART}) GROUP BY p.pid"
+        )
+        for pid, files_max, space_max, files, space in self.rows(sql):
+            if (files_max and files > files_max) or (space_max and space > space_max):
+                self._broken("P8", f"{pid} has {files} files of {space} bytes, and quotas {files_max}, {space_max}")
+
     # In the end.
 
     def undone(self, providers: Collection[int]) -> list[str]:

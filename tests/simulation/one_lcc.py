@@ -31,7 +31,7 @@ COMMON = """
 home = "/home/{name}"
 timezone = "UTC"
 slots = 24
-slot_seconds = 10
+slot_seconds = {slot_seconds}
 mimetypes = ["text/*"]
 [tls]
 insecure = true
@@ -73,7 +73,8 @@ hours_margin = 5
 delete_grace = 5
 attempts_max = 4
 hold_attempts_max = 6
-housekeeping_period = 30
+housekeeping_period = {housekeeping_period}
+tombstones_kept = {tombstones_kept}
 [botm]
 name = "{name}"
 serves = "{serves}"
@@ -306,6 +307,9 @@ class Lcc:
             "content_url": "",
             "window": 100,
             "pages_at_once": 500,
+            "slot_seconds": 10,
+            "housekeeping_period": 30,
+            "tombstones_kept": 180 * 86400,
             "mass_deletion_share": self.settings.mass_deletion_share,
             **self.settings.batches,
             **settings,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
+from hashlib import md5
 from typing import Any
 
 from lcc.model import FetchOrder, Source
@@ -15,13 +16,15 @@ from lcc.storage.database.transactions import Access, Txn
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.timeline import EPOCH
 
+from .bandwidth import BandwidthPromises
 from .crawl import SPIDER_NAMES
 from .crawl_promises import CrawlPromises
-from .lcc_promises import LccPromises
+from .fault import Fault
+from .lcc_promises import LEASE_SECONDS, LccPromises
 from .move_promises import MovePromises
 from .notifier import POLLED, WatchedSite
 from .one_lcc import Lcc
-from .sites import Place, Site, identity
+from .sites import KEPT, Place, Site, identity
 from .system import System
 from .task_promises import TaskPromises
 from .tasks import SCHEDULER
@@ -31,6 +34,8 @@ _LOOKS_SECONDS = 20.0
 """After a database was put back an operator looks for missing files once more, when all roles run again."""
 _ROUNDED_SECONDS = 0.001
 """Messages tell times in milliseconds."""
+_AGREE_SECONDS = 0.05
+"""Clocks of queue managers that differ by less are taken for equal."""
 _LOOK_EVERY_EVENTS = 200
 
 
@@ -68,6 +73,9 @@ class Promises:
             self._crawl = CrawlPromises(system.crawl, self.broken, system.lcc.rows, self._known_upto, disks)
             system.lcc.content_missed = lambda *file: self._crawl is not None and self._crawl.unreadable.add(file)
 
+        self._bandwidth = BandwidthPromises(
+            system.sites, self.broken, self._queue_manager_started, lambda: self._knows_delays
+        )
         self._moves: MovePromises | None = None
         if system.front is not None:
             self._moves = MovePromises(system.front, system.all_sites, self.broken, self._has_lost_power)
@@ -91,6 +99,24 @@ class Promises:
     def move_counts(self) -> dict[str, int]:
         """What there was of moves."""
         return {} if self._moves is None else self._moves.counts
+
+    @property
+    def bandwidth_counts(self) -> dict[str, int]:
+        """What there was of limits of bandwidth."""
+        return self._bandwidth.counts
+
+    def fault_happens(self, fault: Fault) -> None:
+        """Something goes wrong now."""
+        names = [name for name, address in self._system.machine_of.items() if fault.target in (name, address)]
+        for name in names or [""]:
+            self._bandwidth.fault_happens(fault, self._timeline.now, name)
+
+    def _queue_manager_started(self, site: Site) -> float:
+        """When the one of this site was, last; now, if there is none."""
+        front = self._system.front
+        lcc = self._system.lcc if front is None else front.home(site.pid)
+        process = lcc.process("qm")
+        return self._timeline.now if process is None else process.started_time
 
     def broken(self, promise: str, text: str) -> None:
         """It was."""
@@ -158,6 +184,23 @@ class Promises:
             if hours and not any(is_open(hours, now) for now in self._of[lcc].queue_manager_clocks()):
                 self.broken("P11", f"{order.url} is fetched outside of {hours}")
         self._check_interval(site, order.url)
+        if order.url.startswith(site.url(KEPT)):
+            self._check_absent(lcc, order.url)
+
+    def _check_absent(self, lcc: Lcc, url: str) -> None:
+        """A page that is told to be fetched only if it is not there, is not there; or was not a lease ago."""
+        promises = self._of[lcc]
+        if self.sets_may_be_lost or promises.power_cut or len(promises.clocks) > 1:
+            return
+        before = int(self._timeline.now + promises.clocks[0][1] - LEASE_SECONDS)
+        sql = (
+            "SELECT fetched_machineid, fetched_fileid, md5 FROM lccurl"
+            f" WHERE curl = '{url}' AND state = 1 AND confirmed_time < {before}"
+        )
+        for machine, file, digest in promises.rows(sql):
+            data = lcc.content(machine, file)
+            if data is not None and md5(data, usedforsecurity=False).hexdigest() == digest:
+                self.broken("P2", f"{url} is fetched, told with ifabsent, and is in the cache")
 
     def _check_interval(self, site: Site, url: str) -> None:
         now, interval = self._timeline.now, site.interval_seconds
@@ -165,8 +208,15 @@ class Promises:
         self._began[site.pid] = now
         if interval is None or before is None or now - before >= interval - _ROUNDED_SECONDS:
             return
-        if all(promises.knows_intervals for promises in self._of.values()):
+        if self._knows_delays:
             self.broken("P11", f"{url} is fetched {now - before:.3f} s after the last fetch, not {interval:g}")
+
+    @property
+    def _knows_delays(self) -> bool:
+        """A provider that moves to a queue manager whose clock is ahead takes no delay there."""
+        ahead = [promises.clocks[-1][1] for promises in self._of.values()]
+        knows = all(promises.knows_intervals for promises in self._of.values())
+        return knows and max(ahead) - min(ahead) < _AGREE_SECONDS
 
     def _set_accepted(self, site: Site, place: Place) -> None:
         """What is accepted is in the tables, or would be in the spool after a power cut."""
@@ -308,7 +358,11 @@ class Promises:
             expected = {identity(path): page.md5 for path, page in site.pages.items()}
             described = {identity(path): site.description(path) for path in site.pages}
             behind = min(promises.clocks[0][1] for promises in self._of.values())  # of queue managers
-            told = {identity(path): int(when + behind) for path, when in site.told_last.items()}
+            told = {
+                identity(path): int(when + behind)
+                for path, when in site.told_last.items()
+                if not path.startswith(KEPT)
+            }
             for name in sorted(expected.keys() | cached.keys()):
                 promises, row = cached.get(name, (None, ()))
                 if promises is None:

@@ -18,6 +18,7 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 from zope.interface import implementer
 
+from lcc.errors import code
 from lcc.model import Source
 from lcc.protocols.cp_uns import InitAccepted
 from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
@@ -27,6 +28,7 @@ from lcc.testing.simulated.tls import RECORD_OVERHEAD_BYTES
 from .open_session import OpenSession
 from .sites import OriginProtocol, Place, Site, Telling
 
+QUOTA_CODES = frozenset([code("quota-files"), code("quota-space")])
 SECOND_SHARE = 0.15
 """Of the sessions, those that have another one beside them."""
 MISTAKE_SHARE = 0.02
@@ -142,6 +144,8 @@ class Publisher(Service):
         site.last_error_count = message.error_count
         for error in message.errors:
             self._shown(error.url)
+            if error.code in QUOTA_CODES and not site.may_be_full:
+                site.miscounted.append(f"{error.url} is refused for a quota that {site.pid} has never used up")
         if message.error_count > shown:
             site.wants_full = True  # nobody can say which they were
             if site.spoken is not None:

@@ -116,7 +116,7 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
     if any(fault.kind == "clock-step" for fault in planned):
         promises.clock_was_set()
     for site in system.all_sites:
-        site.changing = False
+        site.come_to_rest()
     if system.operator is not None:
         system.operator.working = False
     drain_seconds = DRAIN_SECONDS if system.crawl is None else CRAWL_DRAIN_SECONDS
@@ -140,6 +140,7 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
         **promises.task_counts,
         **promises.crawl_counts,
         **promises.move_counts,
+        **promises.bandwidth_counts,
         "changes told": system.copy.rows_told,
         "changes told again": system.copy.told_again,
         **{f"fault {fault.kind}": 0 for fault in planned},

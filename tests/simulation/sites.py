@@ -59,6 +59,10 @@ def identity(path: str) -> tuple[str, str]:
     return path, "text/html"
 
 
+KEPT = "k"
+"""Begins the names of pages that never change, and are told to be fetched only if the cache does not have them."""
+KEPT_SHARE = 0.3
+"""Of the sites, those that have such pages."""
 PLAIN_PAGES = 5
 """Sites that tell in fast-path elements have this many times the pages: it begins after the first segment."""
 
@@ -126,6 +130,7 @@ class Site:
     :ivar told_last: path -> when the last set began in which it was told, of those that were accepted.
     :ivar stays_open: it tells sets on a connection that stays open, too.
     :ivar asked: called with what each request asks for, query and all.
+    :ivar begins: called with each request and the robot's end of its connection.
     """
 
     def __init__(self, timeline: Timeline, number: int, address: str, plain: bool = False) -> None:
@@ -148,6 +153,7 @@ class Site:
         self.overlaps: list[str] = []
         self.requests = 0
         self.asked: Callable[[str], object] = lambda target: None
+        self.begins: Callable[[Site, Any], object] = lambda site, end: None
         self.served: Counter[str] = Counter()
         """Path -> how often its web server has answered with what is there."""
         self.told_anew: Counter[str] = Counter()
@@ -174,6 +180,10 @@ class Site:
         self.hours = ""
         self.bandwidth_bytes: int | None = None
         self.interval_seconds: float | None = None
+        self.files_max: int | None = None
+        self.space_max_bytes: int | None = None
+        self._largest: dict[tuple[str, str], int] = {}
+        """The largest content that there ever was of each page."""
         self.spoken: Any = None
         """Pages of it that others name, too (:class:`tests.simulation.spoken.Spoken`); None: there are none."""
         self._versions = 0
@@ -181,6 +191,9 @@ class Site:
         """Path -> how often it was removed."""
         for index in range(self.chance.randint(2, 9) * (PLAIN_PAGES if plain else 1)):
             self.change(f"p{index}.html")
+        kept = timeline.random(f"kept {number}")
+        for index in range(kept.randint(1, 3) if kept.random() < KEPT_SHARE else 0):
+            self.change(f"{KEPT}{index}.html")
         if self.chance.random() < 0.4:
             self.broken.add(f"{BROKEN}.html")
             self.untold[f"{BROKEN}.html"] = True
@@ -209,6 +222,30 @@ class Site:
         self.leftovers.pop(path, None)
         self.pages[path] = Page(self._versions, (text * (size // len(text) + 1))[: size + len(text)])
         self.untold[path] = True
+        name = identity(path)
+        self._largest[name] = max(self._largest.get(name, 0), len(self.pages[path].content))
+
+    # Quotas.
+
+    @property
+    def may_be_full(self) -> bool:
+        """It has a quota, and may have had more than that at some time."""
+        files, size = len(self._largest) + len(self.broken), sum(self._largest.values())
+        return (self.files_max is not None and files > self.files_max) or (
+            self.space_max_bytes is not None and size > self.space_max_bytes
+        )
+
+    def come_to_rest(self) -> None:
+        """Nothing changes any longer; what is beyond its quotas is removed."""
+        self.changing = False
+        while self.files_max is not None and len(self.pages) > self.files_max:
+            self.remove(max(self.pages))
+        while self.space_max_bytes is not None and self._size > self.space_max_bytes:
+            self.remove(max(self.pages, key=lambda path: len(self.pages[path].content)))
+
+    @property
+    def _size(self) -> int:
+        return sum(len(page.content) for page in self.pages.values())
 
     def describe(self, path: str) -> None:
         """A page is described in another way than before; its content stays."""
@@ -253,24 +290,32 @@ class Site:
 
     def live_a_little(self) -> None:
         """Something changes, as it does."""
-        if len(self.pages) > 2 and self.chance.random() < 0.05:
+        kept = [path for path in self.pages if path.startswith(KEPT)]
+        if kept and self.chance.random() < 0.5:
+            self.untold[self.chance.choice(kept)] = True  # it is told once more, to no effect
+        if len(self._lively) > 2 and self.chance.random() < 0.05:
             # Many are gone at once, and only what a full set does not name tells of it.
-            for path in self.chance.sample(sorted(self.pages), len(self.pages) // 2):
+            for path in self.chance.sample(self._lively, len(self._lively) // 2):
                 self.remove(path)
             self.wants_full = True
         for _ in range(self.chance.choice((1, 1, 2, 4))):
             luck = self.chance.random()
             if luck < 0.2 and self.removed:
                 self.change(self.removed.pop())  # it is back
-            elif luck < 0.25 or not self.pages:
+            elif luck < 0.25 or not self._lively:
                 kind = "text" if self.chance.random() < 0.3 else "html"
                 self.change(f"p{self.chance.randrange(16)}.{kind}")
             elif luck < 0.45:
-                self.describe(self.chance.choice(sorted(self.pages)))
+                self.describe(self.chance.choice(self._lively))
             elif luck < 0.8:
-                self.change(self.chance.choice(sorted(self.pages)))
+                self.change(self.chance.choice(self._lively))
             else:
-                self.remove(self.chance.choice(sorted(self.pages)))
+                self.remove(self.chance.choice(self._lively))
+
+    @property
+    def _lively(self) -> list[str]:
+        """The pages that change."""
+        return [path for path in sorted(self.pages) if not path.startswith(KEPT)]
 
     def page_at(self, path: str) -> Page | None:
         """What its web server has there."""
@@ -317,7 +362,9 @@ class Site:
             told |= {"browse": "no"} if page.burl == "-" else {"b": page.burl}
         if page is not None and page.subtype:
             told["s"] = page.subtype
-        if page is not None and self.chance.random() < 0.8:
+        if path.startswith(KEPT) and page is not None:
+            told["ifabsent"] = "yes"
+        if page is not None and self.chance.random() < (0.3 if path.startswith(KEPT) else 0.8):
             told |= {"md5": page.md5, "len": str(len(page.content)), "mtime": str(1_700_000_000 + page.version)}
         return told
 
@@ -363,6 +410,8 @@ class OriginProtocol(Protocol):
         line = head.splitlines()[0]
         target = line.split()[1]
         site.asked(target)
+        if self.is_open:
+            site.begins(site, self.transport.peer)  # type: ignore[union-attr]  # it is connected
         path = target.lstrip("/").partition("?")[0]
         others = [other for other in site.active if other.is_open]
         if others and self.is_open:  # else it was under way when its robot gave it up

@@ -47,6 +47,8 @@ TLS_SHARE = 0.3
 """Of the worlds, those whose connections are over TLS: all but those to web servers and ``lcc-cu``."""
 CLOCKS_SHARE = 0.3
 """Of the worlds, those whose machines have wall clocks that disagree, by seconds, minutes, or up to a day."""
+QUOTA_SHARE = 0.25
+"""Of the providers, those with a quota of files or of bytes, where there are no other sources of pages."""
 FAR_SHARE = 0.4
 """Of the worlds with a central BOT-M, those where it is far from the queue manager."""
 
@@ -105,6 +107,8 @@ class System(World):
         sites = chance.choice((1, 2, 3, 4, 5, 5, 12))
         if has_scheduler:
             sites = 1 + sites % 2
+        # What spiders find and notifiers list counts, too, and these do not come back once there is room.
+        self.may_have_quotas = not (with_spiders or with_notifier)
         for number in range(1, 1 + sites):
             self._add_site(number)
         if with_notifier:
@@ -169,6 +173,12 @@ class System(World):
             site.interval_seconds = intervals.choice(
                 (0.2, 1.0, 2.5) if self.front is None or site.hours else (1.0, 8.0)
             )
+        quotas = self.timeline.random(f"quotas {number}")
+        if self.may_have_quotas and quotas.random() < QUOTA_SHARE:
+            if quotas.random() < 0.5:
+                site.files_max = quotas.choice((3, 6, 12, 60))
+            else:
+                site.space_max_bytes = quotas.choice((9_000, 40_000, 500_000))
         provider = Provider(
             0,
             (site.root,),
@@ -176,6 +186,8 @@ class System(World):
             hours=site.hours,
             bandwidth_bytes=site.bandwidth_bytes,
             interval_seconds=site.interval_seconds,
+            files_max=site.files_max,
+            space_max_bytes=site.space_max_bytes,
             priority=chance.choice((0, 0, 1, 2)),
             full_sets=None,
             allow_private=True,

@@ -67,6 +67,10 @@ class End:
         self._producer_paused = False
         # Receiving.
         self._received: deque[bytes] = deque()
+        self.received_bytes = 0
+        """What its protocol was given."""
+        self.received_time = 0.0
+        """When it was given the last of it."""
         self._fin_received = False
         self._read_ended = False
         self._lost: Exception | None = None
@@ -287,6 +291,8 @@ class End:
                 data += self._received.popleft()
             self.peer._under_way_bytes -= len(data)
             self.peer._plan_pump()
+            self.received_bytes += len(data)
+            self.received_time = self.timeline.now
             self.timeline.note(f"{self._host.port} {len(data)} {data[:16]!r}")
             try:
                 self.protocol.dataReceived(data)

@@ -81,6 +81,14 @@ class DatabaseServer:
             self._connections[series] = connection
         return connection
 
+    def rows_of_tables(self) -> dict[str, int]:
+        """How many rows each table has, by series and name."""
+        counts = {}
+        for series, connection in self._connections.items():
+            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                counts[f"{series} {name}"] = connection.execute(f'SELECT COUNT(*) FROM "{name}"').fetchone()[0]
+        return counts
+
     def now(self, function: Callable[..., Any], *args: Any, series: str = MAIN) -> Any:
         """Run an interaction for the test itself, whatever is the matter."""
         return self.run(Access.WRITE, function, args, series)

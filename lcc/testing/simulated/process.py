@@ -86,6 +86,7 @@ class Process:
     :param make: gives its service, from its environment (a role's ``makeService``).
     :param database: as :attr:`lcc.services.environment.Environment.database`, with the process in front.
     :param ended: called when it has ended by itself (it stopped its reactor, or could not start).
+    :ivar started_time: when it was started, on the timeline.
     :ivar frozen_time: when it was stopped last, on the timeline.
     :ivar children: called when it has ended, however that was: processes that end with it.
     """
@@ -108,6 +109,7 @@ class Process:
         self.timeline = timeline
         self.alive = True
         self.frozen = False
+        self.started_time = timeline.now
         self.frozen_time = 0.0
         self._kept: list[tuple[Event, int]] = []
         self._ended = ended

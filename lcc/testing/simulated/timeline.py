@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b
 from math import inf, nextafter
@@ -145,6 +146,14 @@ class Timeline:
         event.time = time
         event.order = self._orders
         heapq.heappush(self._heap, (time, self._orders, event))
+
+    def pending(self) -> Counter[str]:
+        """How many events are to happen, by the names of their owners."""
+        return Counter(
+            event.owner.name
+            for _, order, event in self._heap
+            if event.owner is not None and event.active() and event.order == order
+        )
 
     def note(self, text: str) -> None:
         """Make something part of what :attr:`digest` tells apart."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .hosts import HOSTS
+from .limits import LIMITS
 from .moves import MOVED
 from .notifiers import NOTIFIERS
 from .robots import ROBOTS
@@ -10,4 +11,4 @@ from .sets import SETS
 from .spiders import SPIDERS
 from .tasks import TASKS
 
-BUGS = [*SETS, *ROBOTS, *NOTIFIERS, *TASKS, *SPIDERS, *MOVED, *HOSTS]
+BUGS = [*SETS, *ROBOTS, *NOTIFIERS, *TASKS, *SPIDERS, *MOVED, *HOSTS, *LIMITS]

@@ -1,0 +1,215 @@
+"""A week in the life of an LCC: providers tell full sets once a day, change and delete pages, have hours, errors, a
+bandwidth and a quota; a content user follows.  Nothing goes wrong, and nothing may grow that should not: rows of
+tables, files of spools and content, connections, timers, what processes keep in memory.
+
+It is looked at once in each period, a day.  Deletions are remembered for one period.  What grows all the time was
+less in the first half of the periods than it is in the second half.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import sqlite3
+from collections import Counter, deque
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+from types import FunctionType, ModuleType
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from lcc.model import Provider
+from lcc.storage.providers.providers import add_provider
+from lcc.testing.simulated.connection import Connection, End
+from lcc.testing.simulated.database import DatabaseServer
+from lcc.testing.simulated.disk import SimulatedDisk
+from lcc.testing.simulated.network import Network
+from lcc.testing.simulated.process import Machine, Process
+from lcc.testing.simulated.timeline import EPOCH, Timeline
+
+from .follower import Copy, Follower
+from .one_lcc import Lcc, LccSettings
+from .publisher import Publisher
+from .sites import Site, identity
+from .world import World
+
+DAY, DAYS = 86_400.0, 7
+"""Seconds of a period, periods of a week."""
+_WARM_PERIODS = 1
+"""Before, what is kept for a time is still becoming more."""
+_SETS = 4
+"""That a provider tells in a period; the first one is full."""
+_FEW, _SHARE = 3, 1.02
+"""What is more by less does not grow."""
+_ELSEWHERE = (
+    *(type, ModuleType, Logger, Random, sqlite3.Connection),
+    *(Timeline, Network, Connection, End, Machine, Process, SimulatedDisk, DatabaseServer, World, Lcc, Site, Copy),
+)
+"""What is not a process's own."""
+_CONTAINERS = (dict, list, set, deque, tuple)
+USER = "10.0.0.9"
+
+
+class DailyPublisher(Publisher):
+    """A provider's tools, run some times in each period."""
+
+    def __init__(self, period: float, *args: Any) -> None:
+        super().__init__(*args)
+        self._period = period
+        self._second = Random(0)
+        self._second.random = lambda: 1.0  # type: ignore[method-assign]  # there is no other session
+        self._mistakes = self._second
+
+    async def _publish(self) -> None:
+        site, number = self._site, 0
+        await deferLater(self._reactor, site.chance.uniform(10.0, 100.0))
+        while True:
+            if number % _SETS == 0:
+                self._new_day(number // _SETS)
+            site.change(f"p{site.chance.randrange(5)}.html")
+            await self._begins.run(self._submit_now)
+            number += 1
+            await deferLater(self._reactor, self._period / _SETS)
+
+    def _submit_now(self) -> Any:
+        return Deferred.fromCoroutine(self._submit())
+
+    def _new_day(self, day: int) -> None:
+        """A page of this day; that of two days before is gone."""
+        site = self._site
+        site.wants_full = True
+        site.change(f"d{day}.html")
+        if day > 1:
+            site.remove(f"d{day - 2}.html")
+
+
+class Week(World):
+    """An LCC, providers and a content user.
+
+    :param period: seconds of what stands for a day.
+    """
+
+    def __init__(self, timeline: Timeline, period: float = DAY) -> None:
+        super().__init__(timeline)
+        self._period = period
+        self.copy = Copy()
+        sizes = {
+            "absorb_batch": 50, "record_batch": 50, "run_rows": 16, "quantum_urls": 20, "read_ahead": 20,
+            "slot_seconds": int(period / 24), "housekeeping_period": int(period / 24),
+            "tombstones_kept": int(period),
+        }
+        self.lcc = Lcc(self, LccSettings(True, False, False, sizes, 1.0))
+        self.add_process("user", USER, lambda process: Follower(self.copy, process, self.lcc.hosts.cu))
+        limits: list[dict[str, Any]] = [{"hours": "6-21"}, {"bandwidth_bytes": 20_000}, {"files_max": 6}]
+        self.sites = [self._add_site(number, each) for number, each in enumerate(limits, 1)]
+
+    def _add_site(self, number: int, limits: dict[str, Any]) -> Site:
+        site = Site(self.timeline, number, f"10.1.0.{number}")
+        site.stays_open = False
+        self.network.names[site.name] = (site.address,)
+        password = hashlib.sha256(bytes(16) + site.password.encode()).hexdigest()
+        provider = Provider(
+            0, (site.root,), f"sha256${'00' * 16}${password}", full_sets=None, allow_private=True, **limits
+        )
+        site.pid = self.lcc.database.now(add_provider, provider)
+        build = partial(self._publisher, site)
+        self.add_process(f"site{number}", site.address, build)
+        return site
+
+    def _publisher(self, site: Site, process: Process) -> DailyPublisher:
+        return DailyPublisher(self._period, site, process, list(self.lcc.hosts.unses), lambda *_: None)
+
+    def missing(self) -> list[str]:
+        """Pages that are not in the cache as they are, but for those that a quota keeps out."""
+        found = []
+        for site in self.sites:
+            rows = self.lcc.rows(f"SELECT curl, mimetype, md5 FROM lccurl WHERE pid = {site.pid} AND state = 1")
+            cached = {(url.removeprefix(site.root), kind): md5 for url, kind, md5 in rows}
+            for path, page in site.pages.items():
+                if cached.get(identity(path)) != page.md5 and not site.may_be_full and path not in site.untold:
+                    found.append(site.url(path))
+        return found
+
+
+def look(world: Week) -> dict[str, int]:
+    """How much there is of everything."""
+    gc.collect()
+    found: Counter[str] = Counter()
+    for address, database in world.databases.items():
+        found.update({f"rows of {address} {name}": count for name, count in database.rows_of_tables().items()})
+    for address, machine in world.machines.items():
+        for path in machine.disk.paths():
+            found["files of {} {}".format(address, "/".join(path.split("/")[:4]))] += 1
+    found["connections"] = len(world.network.connections)
+    for name, count in world.timeline.pending().items():
+        found[f"timers of {name}"] = count
+    for name, process in world.processes.items():
+        if not name.startswith(("site", "user")):
+            found[f"memory of {name}"] = kept(process.service)
+    return dict(found)
+
+
+def kept(thing: Any) -> int:
+    """How many entries the containers have that can be reached from here."""
+    seen, stack, count = {id(thing)}, [thing], 0
+    while stack:
+        each = stack.pop()
+        if isinstance(each, _CONTAINERS):
+            count += len(each)
+        if isinstance(each, FunctionType):
+            inner: Sequence[Any] = [*(each.__closure__ or ()), *(each.__defaults__ or ())]
+        else:
+            inner = gc.get_referents(each)
+        for other in inner:
+            # Containers of numbers and texts alone are not tracked.
+            is_wanted = gc.is_tracked(other) or isinstance(other, _CONTAINERS)
+            if is_wanted and id(other) not in seen and not isinstance(other, _ELSEWHERE):
+                seen.add(id(other))
+                stack.append(other)
+    return count
+
+
+def growing(looks: Sequence[dict[str, int]]) -> list[str]:
+    """What was more in each of the later looks than in any of the first ones."""
+    middle = len(looks) // 2
+    found = []
+    for name in sorted({name for each in looks for name in each}):
+        counts = [each.get(name, 0) for each in looks]
+        if min(counts[middle:]) > max(counts[:middle]) * _SHARE + _FEW:
+            found.append(f"{name}: {counts}")
+    return found
+
+
+def run_week(seed: str, period: float = DAY, periods: int = DAYS) -> tuple[list[str], int]:
+    """Run it.
+
+    :returns: what is wrong; how many events there were.
+    """
+    timeline = Timeline(f"week {seed}")
+    world = Week(timeline, period)
+    looks = []
+    wrong: list[str] = []
+    try:
+        world.start_all()
+        for number in range(1, 1 + periods):
+            # Between two sets, and after the hours are over that a fetch waits for.
+            timeline.run_until(EPOCH + period * number - period / _SETS / 2)
+            if number > _WARM_PERIODS:
+                looks.append(look(world))
+                wrong += [f"period {number}: {url} is not in the cache" for url in world.missing()]
+    finally:
+        world.close()
+    return wrong + growing(looks), timeline.events
+
+
+def show_week(seed: str) -> list[str]:
+    """Run it, and tell what was wrong."""
+    wrong, events = run_week(seed)
+    print(f"a week: {events:,} events")
+    for text in wrong:
+        print(text)
+    return wrong
