@@ -6,6 +6,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -198,8 +199,14 @@ def _database_wire_faults(config: Config) -> list[str]:
     ]
 
 
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """The types of a section's settings."""
+    return get_type_hints(kind)
+
+
 def _section(kind: type[SectionT], data: dict[str, Any], prefix: str, faults: list[str]) -> SectionT:
-    hints = get_type_hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]  # a class is hashable
     values: dict[str, Any] = {}
     known = attrs.fields(kind)  # type: ignore[arg-type]  # it is one of attrs
     fields = {field.name: field for field in known if not field.metadata.get("internal")}

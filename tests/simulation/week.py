@@ -98,8 +98,13 @@ class Week(World):
         self._period = period
         self.copy = Copy()
         sizes = {
-            "absorb_batch": 50, "record_batch": 50, "run_rows": 16, "quantum_urls": 20, "read_ahead": 20,
-            "slot_seconds": int(period / 24), "housekeeping_period": int(period / 24),
+            "absorb_batch": 50,
+            "record_batch": 50,
+            "run_rows": 16,
+            "quantum_urls": 20,
+            "read_ahead": 20,
+            "slot_seconds": int(period / 24),
+            "housekeeping_period": int(period / 24),
             "tombstones_kept": int(period),
         }
         self.lcc = Lcc(self, LccSettings(True, False, False, sizes, 1.0))

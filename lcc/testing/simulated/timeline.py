@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b
+from heapq import heappop, heappush
 from math import inf, nextafter
 from random import Random
 from typing import Any, Protocol
@@ -126,8 +126,10 @@ class Timeline:
         :param delay: seconds from now.
         :param owner: None: it happens whatever happens to processes.
         """
-        event = Event(self, self.now, owner, function, args, kwargs)
-        self.move(event, self.later(delay))
+        time = self.now if delay <= 0 else self.later(delay)
+        event = Event(self, time, owner, function, args, kwargs)
+        self._orders = event.order = order = self._orders + 1
+        heappush(self._heap, (time, order, event))
         return event
 
     def later(self, delay: float) -> float:
@@ -145,7 +147,7 @@ class Timeline:
         self._orders += 1
         event.time = time
         event.order = self._orders
-        heapq.heappush(self._heap, (time, self._orders, event))
+        heappush(self._heap, (time, self._orders, event))
 
     def pending(self) -> Counter[str]:
         """How many events are to happen, by the names of their owners."""
@@ -187,17 +189,20 @@ class Timeline:
         return True
 
     def _step(self) -> None:
-        time, order, event = heapq.heappop(self._heap)
+        time, order, event = heappop(self._heap)
         if event.cancelled or event.called or event.order != order:
             return
-        self.now = max(self.now, time)
+        if time > self.now:
+            self.now = time
         owner = event.owner
         if owner is not None and not owner.happens(event):
             return
         event.called = True
         self.events += 1
         function = event.function
-        name = (getattr(function, "__qualname__", None) or type(function).__name__).partition(" at 0x")[0]
+        name = getattr(function, "__qualname__", None) or type(function).__name__
+        if " at 0x" in name:
+            name = name.partition(" at 0x")[0]
         self._hash.update(f"{self.now:.6f} {owner.name if owner is not None else ''} {name}\n".encode())
         try:
             function(*event.args, **event.kwargs)
