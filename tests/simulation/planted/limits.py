@@ -13,11 +13,11 @@ LIMITS = [
         "        if fetch.rate < 0:\n",
     ),
     Bug(
-        "bandwidth-not-paid-between-runs",
-        "P11: the queue manager charges nothing for what was fetched",
-        "lcc/roles/qm/schedule/costs.py",
-        "            self._delays.charge(pid, wire_bytes, limits.rate, now)\n",
-        "            pass\n",
+        "bandwidth-at-half-price",
+        "P11: what was fetched is paid for in half of the time",
+        "lcc/domain/bandwidth.py",
+        "return max(allowed, now) + wire_bytes / rate",
+        "return max(allowed, now) + wire_bytes / (2 * rate)",
     ),
     Bug(
         "quota-of-files-not-kept",
