@@ -28,6 +28,10 @@ def test_it_names_all_that_the_lcc_requires() -> None:
     assert len(found) == len(set(found)) and all(component["version"] for component in bom["components"])
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
+    version = setup["metadata"]["version"]
+    newest = max((ROOT / "dist").glob("lcc-*.whl"), key=lambda wheel: wheel.stat().st_mtime)
+    assert newest.name.split("-")[1] == version, "the wheel that was installed"
+    assert [each["version"] for each in bom["components"] if name_of(each["name"]) == "lcc"] == [version]
     extras = [setup["options.extras_require"][name] for name in ("codings", "lucene", "search", "text", "warc")]
     lines = "\n".join([setup["options"]["install_requires"], *extras]).splitlines()
     required = {name_of(line) for line in lines if line.strip() and not line.startswith("#")}
