@@ -223,8 +223,9 @@ def test_a_destination_that_is_put_back_while_it_copies_copies_content_again(
     assert not front.rows(2, former)
 
 
+@pytest.mark.parametrize("when", ["before the move", "staged", "killed"])
 def test_a_destination_that_is_put_back_to_before_it_admitted_a_provider_asks_for_all(
-    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """Sets that came since are lost.  Until the provider is there again, it is told to try again later."""
     front = make_front()
@@ -232,15 +233,26 @@ def test_a_destination_that_is_put_back_to_before_it_admitted_a_provider_asks_fo
     front.go(1)
     backup = front.sub(2).database.now(dumped)
     front.order(pid, 2)
+    if when == "staged":
+        with monkeypatch.context() as patched:
+            patched.setattr(mover.Mover, "_arrive", _nothing)
+            front.go_until(MoveState.FLIPPED)
+            backup = front.sub(2).database.now(dumped)
     with monkeypatch.context() as patched:
         patched.setattr(mover.Mover, "_arrive_rows", _never)
         front.go_until(MoveState.FLIPPED)
         front.go(2)
     assert front.place(pid)[:2] == (2, AtHome.HERE)
     front.holding.add("b")
-    restore(front.sub(2), backup)
-    front.go(2)
-    assert front.place(pid)[:2] == (2, AtHome.FROZEN)
+    with monkeypatch.context() as patched:
+        if when == "killed":  # as soon as it is held again
+            patched.setattr(mover.Mover, "_note", _never)
+        restore(front.sub(2), backup)
+        front.go(2)
+    if when == "killed":
+        front.sub(2).start()
+    if when != "staged":
+        assert front.place(pid)[:2] == (2, AtHome.FROZEN)
     front.holding.clear()
     front.go_until(MoveState.DONE)
     assert front.place(pid)[:2] == (2, AtHome.HERE)

@@ -305,14 +305,16 @@ def obey_again(txn: Txn, subid: int, known: Mapping[int, int]) -> None:
 
 
 def hold_again(txn: Txn, move: Move, now: int) -> bool:
-    """The destination has to copy the provider again: until it is admitted, it cannot log in.
+    """The destination has forgotten that it admitted the provider: until it does so again, the front end holds its
+    logins, and then it is asked for a full set (``lost``), for those that it has sent are lost.
 
-    :returns: it could.
+    :returns: it was admitted.
     """
     _same(txn, move)
     was_here = _place(txn, move.pid).state is AtHome.HERE
     if was_here:
         put_place(txn, move.pid, move.dest, move.epoch, AtHome.FROZEN, now)
+        _save(txn, attrs.evolve(move, progress={**move.progress, "lost": 1}), now)
     return was_here
 
 

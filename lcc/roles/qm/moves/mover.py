@@ -344,8 +344,11 @@ class Mover:
         engine = self._engine
         if await self._has_former_rows(move):
             return
-        if not await self._database.interact(is_whole, move) and not await self._copy_again(move, source):
-            return
+        if await self._database.interact(fence_epoch, move.pid) < move.epoch:  # it is not admitted
+            if await self._front.write(front_moves.hold_again, move, engine.now()):
+                return
+            if not await self._database.interact(is_whole, move) and not await self._copy_again(move, source):
+                return
         engine.scheduler.frozen.freeze(move.pid)
         delay = await self._step(admit, move)
         engine.delay_timer.arrived(move.pid, delay)
@@ -394,13 +397,10 @@ class Mover:
         return await self._database.interact(fence_epoch, move.pid) < fence.epoch or fence.obeyed_epoch < fence.epoch
 
     async def _copy_again(self, move: Move, source: SubLcc) -> bool:
-        """This database was put back from a backup: the source still has all, and stands still.
+        """This database was put back from a backup: the source still has all rows, and stands still.
 
         :returns: True: all is copied.
         """
-        if await self._front.write(front_moves.hold_again, move, self._engine.now()):
-            await self._note(move, {"lost": 1}, move.why)  # sets that it had sent here
-            return False
         if not await self._has_carrier(move, source):
             return False
         copying = self._copying(move, source)

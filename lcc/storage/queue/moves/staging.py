@@ -287,10 +287,8 @@ def stage_whole(write: WriteTransaction, pid: int, rows: dict[str, list[StagedRo
 
 
 def is_whole(txn: Txn, move: Move) -> bool:
-    """Whether a provider that has flipped is staged as it stood still at its source, or admitted: it is not if this
-    database was put back from a backup."""
-    if txn.one("SELECT 1 FROM fenced WHERE pid = ? AND epoch >= ?", [move.pid, move.epoch]) is not None:
-        return True
+    """Whether a provider that has flipped is staged as it stood still at its source; it is not if this database was
+    put back from a backup."""
     text = txn.value("SELECT rowtext FROM staged WHERE pid = ? AND kind = ?", [move.pid, COUNTERS_KIND])
     return text is not None and from_text(text).get("epoch") == move.epoch - 1
 
