@@ -34,6 +34,7 @@ import attrs
 
 from lcc.errors import StreamError
 from lcc.model import FetchOrder, FetchResult
+from lcc.model.content_batches import FILES_MAX, read_stored
 from lcc.numbers import parse_number
 from lcc.protocols.flat import ID_MAX, NUMBER_MAX, Flat, FrequentFlat, Vocabulary
 from lcc.protocols.hello import Hello, Ping, Ready
@@ -322,10 +323,17 @@ class Done(FrequentFlat):
 
         :param key: the URL's key, which :attr:`key` is the hexadecimal form of.
         :param machine: that has fetched it.
-        :raises StreamError: it tells neither content nor an error.
+        :raises StreamError: it tells neither content nor an error, or of a batch what makes no sense.
         """
         if not (self.code or self.unchanged or self.file):
             raise StreamError("syntax", "neither content nor an error")
+        if self.files:
+            try:
+                read_stored(self.files, min(FILES_MAX, self.files.count(",") + 1))
+            except ValueError as error:
+                raise StreamError("syntax", str(error)) from None
+            if self.file is None:
+                raise StreamError("syntax", "files of a batch without an id")
         values = [*_result_values(self)]
         values[_KEY] = key
         values[_MACHINE] = None if self.file is None else machine

@@ -280,6 +280,9 @@ def test_a_provider_is_moved(front: FrontEnd) -> None:
 
     for pid, files in ((1, 50), (2, 30), (3, 20)):
         has(pid, files)
+    # A carrier of another move has no files of its own; it is no provider to be moved.
+    one.admin("provider", "add", "--root", "http://content.example/")
+    one.write(lambda txn: txn.execute("UPDATE pidb SET password = 'none: move 9 of 1' WHERE pid = 4"))
     assert [row["pid"] for row in front.rows("split", "one", "--to", "two", "--share", "0.5")] == [1]
     assert [row["pid"] for row in front.rows("split", "one", "--to", "two", "--share", "0.5")] == [3]
     assert "no provider of two fits" in front.admin("split", "two", "--to", "one").stdout

@@ -491,6 +491,10 @@ def test_what_cannot_move_says_why(make_front: MakeFront) -> None:
     for number, (pid, why) in enumerate([(removed, "being removed"), (77, "no provider")], 1):
         front.order(pid, 2)
         assert why in front.go_until(MoveState.CANCELLED, number).why
+    carrier = front.sub(1).world.provider()
+    write(lambda txn: txn.execute("UPDATE pidb SET password = 'none: move 9 of 1' WHERE pid = ?", [carrier]))
+    front.order(carrier, 2)
+    assert "carries the content of a move" in front.go_until(MoveState.CANCELLED, 3).why
     with pytest.raises(moves.CannotMove, match="no sub-LCC"):
         front.order(5000, 2)
     with pytest.raises(moves.CannotMove, match="is in sub-LCC a already"):
@@ -500,7 +504,7 @@ def test_what_cannot_move_says_why(make_front: MakeFront) -> None:
     front.go(2)
     with pytest.raises(moves.CannotMove, match="moving already"):
         front.order(pid, 2)
-    front.go_until(MoveState.DONE, 3)
+    front.go_until(MoveState.DONE, 4)
     with pytest.raises(moves.CannotMove, match="not moving"):
         front.database.now(moves.cancel_move, pid, "no", NOW)
 

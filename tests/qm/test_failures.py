@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import attrs
 import pytest
@@ -318,3 +319,19 @@ def test_results_gather_while_some_come(make_world: MakeWorld, taken: float, pau
         world.database.step()
         world.settle()
     assert world.cached_count == 12
+
+
+@pytest.mark.parametrize(
+    "more", [{"files": "bogus"}, {"files": "1:" + "0" * 32, "file": None}, {"files": "-," * 100 + "-"}]
+)
+def test_a_result_of_a_batch_that_makes_no_sense(
+    world: World, logged_errors: LoggedErrors, more: dict[str, Any]
+) -> None:
+    uns, botm = FakeUns(world), FakeBotm(world)
+    uns.send_set(1, world.provider(), pages(1, 2))
+    botm.done(next(iter(botm.out.values())), **more)
+    assert logged_errors.flush("Unusable result")
+    world.advance(65)
+    botm.finish_all()
+    assert botm.upto == botm.number
+    assert world.count("qdb") == 0 and world.cached_count == 2

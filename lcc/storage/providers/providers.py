@@ -24,6 +24,8 @@ from lcc.storage.database.order_rows import CHANGED, DELETE_OUTSIDE, REMOVED, RO
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.pid_range import PID_MAX, last_pid
 
+CARRIES = "none: move "
+"""What the passwords of carriers begin with: providers of the LCC's own that carry the content of a move."""
 _COLUMNS = (
     "pid",
     "password",
@@ -173,12 +175,12 @@ def list_providers(txn: Txn) -> list[Provider]:
 
 
 def provider_files(txn: Txn) -> dict[int, int]:
-    """How many files of each registered provider are cached; watched sites are left out."""
+    """How many files of each registered provider are cached; watched sites and carriers are left out."""
     sql = (
         "SELECT p.pid, COALESCE(s.files_used, 0) FROM pidb p LEFT JOIN pstats s ON s.pid = p.pid"
-        " WHERE p.removed = 0 AND p.watched = 0 ORDER BY p.pid"
+        " WHERE p.removed = 0 AND p.watched = 0 AND p.password NOT LIKE ? ORDER BY p.pid"
     )
-    return dict(txn.query(sql))
+    return dict(txn.query(sql, [f"{CARRIES}%"]))
 
 
 def add_provider(txn: Txn, provider: Provider) -> int:

@@ -12,10 +12,11 @@ from lcc.model.move_traces import CarrierTrace, FencedAt, FlipTrace, Traces
 from lcc.model.moves import Fence
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.providers import CARRIES
 
 # As lcc.storage.queue.moves.staging writes them.
-_CARRIER = "SELECT pid, password, contact, bandwidth FROM pidb WHERE password LIKE 'none: move %' AND removed = 0"
-_is_password = re.compile(r"none: move ([0-9]{1,18}) of ([0-9]{1,18})", re.ASCII).fullmatch
+_CARRIER = "SELECT pid, password, contact, bandwidth FROM pidb WHERE password LIKE ? AND removed = 0"
+_is_password = re.compile(CARRIES + r"([0-9]{1,18}) of ([0-9]{1,18})", re.ASCII).fullmatch
 _is_contact = re.compile(r"content of provider ([0-9]{1,10}) from (\S+) \(move [0-9]+\)", re.ASCII).fullmatch
 _is_stream = re.compile(rb"move/([0-9]{1,18})").fullmatch
 
@@ -65,7 +66,7 @@ def with_providers(txn: Txn, traces: Traces, pids: Collection[int]) -> Traces:
 
 def _carriers(txn: Txn) -> list[CarrierTrace]:
     found: list[CarrierTrace] = []
-    for pid, password, contact, bandwidth in txn.query(_CARRIER):
+    for pid, password, contact, bandwidth in txn.query(_CARRIER, [f"{CARRIES}%"]):
         move, about = _is_password(password), _is_contact(contact)
         root = txn.value("SELECT root FROM proots WHERE pid = ? ORDER BY position LIMIT 1", [pid], "")
         if move and about:

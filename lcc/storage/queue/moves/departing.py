@@ -10,6 +10,7 @@ from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import DELAYS
 from lcc.storage.database.table import Table
 from lcc.storage.database.transactions import Txn
+from lcc.storage.providers.providers import CARRIES
 from lcc.storage.queue.held_deletions import HeldSweep
 from lcc.storage.queue.moves.following import Position, position_now
 from lcc.storage.queue.moves.paged import PAGED, count_rows
@@ -161,7 +162,9 @@ def departing_counts(txn: Txn, pid: int) -> tuple[Position, dict[str, int]]:
 
 def why_not(txn: Txn, pid: int) -> str:
     """Why this provider cannot leave its sub-LCC; empty: it can."""
-    row = txn.one("SELECT removed FROM pidb WHERE pid = ?", [pid])
+    row = txn.one("SELECT removed, password FROM pidb WHERE pid = ?", [pid])
     if row is None:
         return f"its source has no provider {pid}"
+    if row[1].startswith(CARRIES):
+        return f"provider {pid} carries the content of a move"
     return f"provider {pid} is being removed" if row[0] else ""

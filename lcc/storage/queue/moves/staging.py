@@ -23,7 +23,7 @@ from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.order_rows import REMOVED, add_order
 from lcc.storage.database.rows import FETCH
 from lcc.storage.database.transactions import Txn
-from lcc.storage.providers.providers import add_provider
+from lcc.storage.providers.providers import CARRIES, add_provider
 from lcc.storage.queue.carried import MISSED, carried_key, carried_names, carried_notice
 from lcc.storage.queue.moves.departing import (
     COUNTERS_KIND,
@@ -47,8 +47,6 @@ _ONLY = b"\0"
 _COLUMNS = ("pid", "kind", "rowkey", "content", "rowtext")
 _GONE = (404, 410)
 """Answers of a content port that has lost a file."""
-_CARRIES = "none: move "
-"""What passwords of carriers begin with."""
 
 
 class Staged(NamedTuple):
@@ -91,7 +89,7 @@ def find_carrier(txn: Txn, move: Move) -> int:
 
 def is_carrier(txn: Txn, pid: int) -> bool:
     """Whether this provider carries, or has carried, the content of a move."""
-    return txn.one("SELECT 1 FROM pidb WHERE pid = ? AND password LIKE ?", [pid, f"{_CARRIES}%"]) is not None
+    return txn.one("SELECT 1 FROM pidb WHERE pid = ? AND password LIKE ?", [pid, f"{CARRIES}%"]) is not None
 
 
 def is_carrier_of(txn: Txn, move: Move, pid: int) -> bool:
@@ -102,7 +100,7 @@ def is_carrier_of(txn: Txn, move: Move, pid: int) -> bool:
 
 def _password(move: Move) -> str:
     """In place of a hashed one: nobody can log in; and nobody else has it."""
-    return f"{_CARRIES}{move.id} of {move.made_time}"
+    return f"{CARRIES}{move.id} of {move.made_time}"
 
 
 class Unfinished(NamedTuple):
@@ -118,8 +116,8 @@ class Unfinished(NamedTuple):
 
 def unfinished(txn: Txn) -> Unfinished:
     """The same.  Looks through all providers."""
-    rows = txn.query("SELECT pid, password FROM pidb WHERE password LIKE ? AND removed = 0", [f"{_CARRIES}%"])
-    carriers = {pid: int(password.removeprefix(_CARRIES).split()[0]) for pid, password in rows}
+    rows = txn.query("SELECT pid, password FROM pidb WHERE password LIKE ? AND removed = 0", [f"{CARRIES}%"])
+    carriers = {pid: int(password.removeprefix(CARRIES).split()[0]) for pid, password in rows}
     tables = ("staged", *[table.staged.name for table in PAGED.values()])
     staged = " UNION ".join([f"SELECT pid FROM {table}" for table in tables])
     pids = txn.query(f"{staged} UNION SELECT pid FROM fenced WHERE state = ?", [Fence.ARRIVING.value])
