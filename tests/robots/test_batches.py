@@ -96,6 +96,9 @@ def test_a_robot_that_loses_its_botm_removes_what_it_has_of_a_batch(robot: Robot
     robot.wire.kill(robot.wire.server)
     robot.settle()
     assert robot.files() == []
+    with pytest.raises(OSError, match="closed"):  # a fetcher that does not notice that it was cancelled
+        running.sink.write(ANSWER[15:])
+    assert robot.files() == []
 
 
 # At the BOT-M.

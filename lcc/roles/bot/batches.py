@@ -29,6 +29,7 @@ class BatchSink:
         self._attempt = attempt
         self._reader = BatchReader(count)
         self._files: list[IAttemptFile | None] = []
+        self._discarded = False
         self.size_bytes = 0
 
     @property
@@ -41,8 +42,10 @@ class BatchSink:
         """Take the next bytes of the answer.
 
         :raises FetchError: it is not that to a batch.
-        :raises OSError: disk error.
+        :raises OSError: disk error; or it was discarded.
         """
+        if self._discarded:
+            raise OSError("this attempt is closed")
         for content in self._reader.feed(data):
             if content is None:
                 self._files.append(None)
@@ -64,7 +67,8 @@ class BatchSink:
             raise FetchError.from_status(404, "no file of the batch")
 
     def discard(self) -> None:
-        """Remove all of them.  Never fails."""
+        """Remove all of them, and write no more.  Never fails."""
+        self._discarded = True
         for file in self._files:
             if file is not None:
                 file.discard()
