@@ -14,8 +14,16 @@ from lcc.storage.database.rows import CACHED, empty_cache_row
 from lcc.storage.queue.moves import arrivals, leaving
 from lcc.storage.queue.moves.departing import departing_page, departing_rows, departing_whole
 from lcc.storage.queue.moves.following import position_now
-from lcc.storage.queue.moves.paged import PAGED, START, Place
-from lcc.storage.queue.moves.staging import Cursor, Staged, carried_key, stage_page, stage_touched, stage_whole
+from lcc.storage.queue.moves.paged import PAGED, START, Place, pids_in
+from lcc.storage.queue.moves.staging import (
+    Cursor,
+    Staged,
+    carried_key,
+    stage_page,
+    stage_touched,
+    stage_whole,
+    unfinished,
+)
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 
@@ -110,6 +118,20 @@ def test_only_what_has_changed_is_staged_again(queue: Queue, kind: str) -> None:
     found = queue.database.query(f"SELECT urlkey, connseq FROM {name} ORDER BY urlkey")
     assert [bytes(row[0]) for row in found] == sorted(rows.keys() - {other})
     assert 99 not in {row[1] for row in found}
+
+
+def test_who_has_staged_rows(queue: Queue) -> None:
+    """However many there are, a few are looked at."""
+    assert queue.database.now(unfinished) == ({}, set())
+    publish(queue)
+    others = [queue.add_provider() for _ in range(3)]
+    stage(queue, "qdb")
+    columns = PAGED["lccurl"].table.columns
+    for pid, names in ((queue.pid, "ab"), (others[1], "abc"), (others[2], "a")):
+        rows = [tuple(empty_cache_row(queue.rules.key(pid, name, "text/html"), pid).values()) for name in names]
+        queue.database.now(lambda txn, rows: txn.insert("stagedcache", columns, rows), rows)
+    assert queue.database.now(unfinished) == ({}, {queue.pid, *others[1:]})
+    assert queue.database.now(pids_in, "stagedqueue") == {queue.pid}
 
 
 @pytest.mark.parametrize("page_rows", [1, 3, 1000])

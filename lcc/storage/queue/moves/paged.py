@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lcc.storage.database.key_ranges import provider_range
+from lcc.storage.database.key_ranges import provider_of, provider_range
 from lcc.storage.database.rows import CACHE, QUEUE
 from lcc.storage.database.table import Table
 from lcc.storage.database.transactions import Txn
@@ -115,6 +115,19 @@ def next_page(txn: Txn, table: str, pid: int, after: bytes, limit: int) -> Keys 
     sql = f"SELECT urlkey FROM {table} WHERE urlkey > ? AND urlkey <= ? ORDER BY urlkey LIMIT ?"
     keys = txn.one(f"SELECT MIN(page.urlkey), MAX(page.urlkey) FROM ({sql}) AS page", [after or first, last, limit])
     return None if keys is None or keys[0] is None else (bytes(keys[0]), bytes(keys[1]))
+
+
+def pids_in(txn: Txn, table: str) -> set[int]:
+    """The providers that have rows, found by one step in the index for each."""
+    found: set[int] = set()
+    after = b""
+    while (
+        key := txn.value(f"SELECT urlkey FROM {table} WHERE urlkey > ? ORDER BY urlkey LIMIT 1", [after])
+    ) is not None:
+        pid = provider_of(key)
+        found.add(pid)
+        after = provider_range(pid)[1]
+    return found
 
 
 def has_rows(txn: Txn, table: str, pid: int, after: bytes) -> bool:

@@ -37,7 +37,7 @@ from lcc.storage.queue.moves.departing import (
     from_text,
 )
 from lcc.storage.queue.moves.following import Position
-from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGED, START, PagedTable, Place, count_rows, next_page
+from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGED, START, PagedTable, Place, count_rows, next_page, pids_in
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 CURSOR = "cursor"
@@ -118,10 +118,11 @@ def unfinished(txn: Txn) -> Unfinished:
     """The same.  Looks through all providers."""
     rows = txn.query("SELECT pid, password FROM pidb WHERE password LIKE ? AND removed = 0", [f"{CARRIES}%"])
     carriers = {pid: int(password.removeprefix(CARRIES).split()[0]) for pid, password in rows}
-    tables = ("staged", *[table.staged.name for table in PAGED.values()])
-    staged = " UNION ".join([f"SELECT pid FROM {table}" for table in tables])
-    pids = txn.query(f"{staged} UNION SELECT pid FROM fenced WHERE state = ?", [Fence.ARRIVING.value])
-    return Unfinished(carriers, {pid for (pid,) in pids})
+    pids = txn.query(
+        "SELECT DISTINCT pid FROM staged UNION SELECT pid FROM fenced WHERE state = ?", [Fence.ARRIVING.value]
+    )
+    paged = [pids_in(txn, table.staged.name) for table in PAGED.values()]
+    return Unfinished(carriers, {pid for (pid,) in pids}.union(*paged))
 
 
 def remove_carrier(txn: Txn, pid: int) -> None:
