@@ -167,6 +167,10 @@ def test_hosts_that_fail_are_parked() -> None:
         assert not RULES.is_fault_of_host(number)
 
 
+def test_the_rules_of_a_crawl_that_says_nothing_else() -> None:
+    assert FrontierRules() == FrontierRules(100, 5, HOUR, 30 * DAY, 30, 1000, 3, 90 * DAY)
+
+
 def test_a_crawl_is_full() -> None:
     rules = FrontierRules(hosts_per_domain=3)
     assert rules.is_full(5, CrawlSettings(), 2) == ""

@@ -37,6 +37,9 @@ RESOLVED = {
     "a b": "http://example.org/a/b/a%20b",
     "é?é": "http://example.org/a/b/%C3%A9?%C3%A9",
     "ftp://h.example/pub/": "ftp://h.example/pub/",
+    "svn+ssh://h.example/x": "svn+ssh://h.example/x",
+    "a[b]|c^d": "http://example.org/a/b/a%5Bb%5D%7Cc%5Ed",
+    "!a!": "http://example.org/a/b/!a!",
 }
 NO_DOCUMENTS = (
     "",

@@ -55,7 +55,7 @@ def test_the_folder_that_a_url_means(text: str, folder: str) -> None:
         *("http://host:8080/", "https://host:80/", "http://host:443/", "http://host:0/", "http://host:99999/"),
         *("http:///x", "http://127.1/", "http://0x7f.1/", "http://[::1%25eth0]/", "http://ho\0st/", "http://ho\nst/"),
         "http://host/" + "x" * URL_CHARS,
-        "http://host/" + "x/../" * (URL_CHARS // 5) + "/",  # shrinks
+        "http://host/" + "x/../" * (URL_CHARS // 5 - 10),  # shrinks
         "http://host/" + "ä" * (URL_CHARS // 6),  # grows when it is made normal
     ],
 )
@@ -171,7 +171,7 @@ def test_ports() -> None:
         *(80, 443, 81, 80),
     )
     assert port_of("http://h:65535/") == 65535
-    assert FILE_NAME_CHARS < URL_CHARS
+    assert (FILE_NAME_CHARS, URL_CHARS) == (64, 4096)
 
 
 def test_names_of_hosts() -> None:

@@ -10,6 +10,10 @@ from lcc.domain import throttle
 from lcc.domain.throttle import Key, LoginThrottle, Throttle, Windows
 
 
+def test_no_more_is_remembered_than_this() -> None:
+    assert throttle.KEYS_MAX == 20_000
+
+
 def test_so_often_and_again_when_the_window_is_over() -> None:
     door = Throttle(3, 60.0)
     a, b = ("address", "a"), ("site", "b")

@@ -420,6 +420,10 @@ def test_a_followed_redirect_leads_to_no_longer_a_url_than_there_may_be() -> Non
         followed_redirect("http://h/", long + "a")
 
 
+def test_a_redirect_may_end_with_a_tilde() -> None:
+    assert redirect_target("http://h/", " /a~\t") == "http://h/a~"
+
+
 def test_the_scheme_of_a_url() -> None:
     assert scheme_of("http://h:81/a:b") == "http" and scheme_of("file:///a") == "file"
 
