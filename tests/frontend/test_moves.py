@@ -412,13 +412,15 @@ def test_a_set_that_a_spool_of_the_source_has_is_older_than_all_of_the_destinati
     assert front.log[-1] == ("b", "http://site.example/6.html")
 
 
-def test_a_delay_by_a_clock_that_was_ahead_at_the_source(make_front: MakeFront) -> None:
-    """Neither this provider waits for that hour, nor are the delays of others taken for ones of a wrong clock."""
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+def test_a_delay_by_a_clock_that_was_wrong_at_the_source(make_front: MakeFront, ahead: float) -> None:
+    """Neither this provider waits for that hour, or too short, nor are the delays of others taken for ones of a wrong
+    clock."""
     front = make_front()
     pid = publish(front)
     source, dest = front.sub(1), front.sub(2)
     front.go(1)
-    wrong = NOW + 3600.0
+    wrong = NOW + ahead
     values = (pid, wrong + 9, "interval", 0, 0, 0.0, 0, 0.0, wrong)
     columns = "pid, until_time, reason, code, failures, owed_time, rate, since_time, saved_time"
     source.query(f"INSERT INTO pdelays ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *values)

@@ -17,7 +17,7 @@ HOSTS = [
         "delays-by-the-source",
         "P2: delays of a provider that moves are by the wall clock of the queue manager that it came from",
         "lcc/storage/queue/moves/arrivals.py",
-        "    if ahead < _AHEAD_SECONDS:\n",
+        "    if not delay.saved_time or 0 <= ahead < _AHEAD_SECONDS:\n",
         "    if ahead:\n",
         kind=MOVES,
     ),

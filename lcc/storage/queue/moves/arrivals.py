@@ -42,6 +42,8 @@ _SHIFT = "shift"
 """Kind of the staged row that says by how much the numbers of sets have grown."""
 _AHEAD_SECONDS = 2.0
 """Clocks that differ less are taken for equal."""
+_COUNTED_FROM_NOW = ("bandwidth", "interval")
+"""Reasons of delays that a clock which is behind must not shorten."""
 _DAMAGED = "damaged"
 """Kind of staged rows that name content that could not be copied: machine and file at the source."""
 _ROOTS = ("proots", "formerroots")
@@ -219,12 +221,19 @@ def open_arrived(write: WriteTransaction, move: Move) -> None:
 
 
 def _by_this_clock(delay: Delay, now: int) -> Delay:
-    """The delay by the wall clock of this queue manager: the source's may be ahead."""
+    """The delay by the wall clock of this queue manager.
+
+    The source's clock may be ahead; or behind, which looks as if the delay had been saved long ago.  So what was left
+    of an interval, and of a debt, counts from now: they are short.
+    """
     ahead = delay.saved_time - now
-    if ahead < _AHEAD_SECONDS:
+    if not delay.saved_time or 0 <= ahead < _AHEAD_SECONDS:
         return delay
-    times = ("until_time", "owed_time", "since_time", "saved_time")
-    return delay._replace(**{name: max(0.0, getattr(delay, name) - ahead) for name in times})
+    names: tuple[str, ...] = ("until_time", "owed_time", "since_time", "saved_time")
+    if ahead < 0:
+        names = ("until_time", "owed_time", "saved_time") if delay.reason in _COUNTED_FROM_NOW else ("owed_time",)
+    times = {name: getattr(delay, name) for name in names}
+    return delay._replace(**{name: max(0.0, time - ahead) for name, time in times.items() if time})
 
 
 def tell_work(write: WriteTransaction, pid: int, priority: int) -> None:
