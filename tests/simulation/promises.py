@@ -34,8 +34,6 @@ _LOOKS_SECONDS = 20.0
 """After a database was put back an operator looks for missing files once more, when all roles run again."""
 _ROUNDED_SECONDS = 0.001
 """Messages tell times in milliseconds."""
-_AGREE_SECONDS = 0.05
-"""Clocks of queue managers that differ by less are taken for equal."""
 _LOOK_EVERY_EVENTS = 200
 
 
@@ -213,10 +211,8 @@ class Promises:
 
     @property
     def _knows_delays(self) -> bool:
-        """A provider that moves to a queue manager whose clock is ahead takes no delay there."""
-        ahead = [promises.clocks[-1][1] for promises in self._of.values()]
-        knows = all(promises.knows_intervals for promises in self._of.values())
-        return knows and max(ahead) - min(ahead) < _AGREE_SECONDS
+        """No queue manager has lost what a provider has to wait for."""
+        return all(promises.knows_intervals for promises in self._of.values())
 
     def _set_accepted(self, site: Site, place: Place) -> None:
         """What is accepted is in the tables, or would be in the spool after a power cut."""
