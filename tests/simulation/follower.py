@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.application.service import Service
@@ -20,6 +21,9 @@ class Copy:
     :ivar token: to come back with.
     :ivar rows_told: so many rows it was told.
     :ivar told_again: of these, those that it had.
+    :ivar may_rest: it may be that it does not ask for a while.
+    :ivar applied: called with the key of each row that it was told, and that row.
+    :ivar restarted: called when it begins anew.
     """
 
     def __init__(self) -> None:
@@ -28,9 +32,12 @@ class Copy:
         self.restarts = 0
         self.contents_read = self.rows_told = self.told_again = 0
         self.wrong: list[str] = []
+        self.may_rest = True
+        self.applied: Callable[[str, dict[str, Any]], object] = lambda key, row: None
+        self.restarted: Callable[[], object] = lambda: None
 
 
-REST_SHARE, REST_SECONDS = 0.15, 12.0
+REST_SHARE, REST_SECONDS = 0.3, 10.0
 """Of the answers, those after which a user that rests does so, and for how long on the average."""
 
 
@@ -63,6 +70,7 @@ class Follower(Service):
             for key, row in changed.items():
                 copy.rows_told += 1
                 copy.told_again += _without_number(row) == _without_number(copy.rows.get(key, {}))
+                copy.applied(key, row)
                 if row["state"] == "cached":
                     copy.rows[key] = row
                 else:
@@ -71,7 +79,7 @@ class Follower(Service):
             changed.clear()
             if self._process.chance.random() < 0.3 and copy.rows:
                 await self._read_one(client)
-            if self._chance is not None and self._chance.random() < REST_SHARE:
+            if self._chance is not None and copy.may_rest and self._chance.random() < REST_SHARE:
                 await deferLater(reactor, self._chance.expovariate(1 / REST_SECONDS))
 
         while True:
@@ -80,6 +88,7 @@ class Follower(Service):
                 await client.follow(apply, commit, copy.token, wait=10, **limits)
             except StartAgain:
                 copy.rows.clear()
+                copy.restarted()
                 copy.token = "0"
                 copy.restarts += 1
             except CacheError:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator
 from hashlib import md5
 from typing import Any
 
+import attrs
+
 from lcc.storage.database.migrations import MAIN
 from lcc.storage.disk.content_sync import read_mark
 from lcc.storage.disk.set_file import HEADER_BYTES
@@ -33,6 +35,18 @@ _IN_PART = f"SELECT pid FROM staged UNION {_LEFT}"
 """Providers whose rows come or go, page by page."""
 
 
+@attrs.define
+class LastChange:
+    """Of a row.
+
+    :ivar deletions: so many changes of it were deletions.
+    """
+
+    number: int = 0
+    time: float = 0.0
+    deletions: int = 0
+
+
 class LccPromises:
     """Watches an LCC.
 
@@ -43,6 +57,7 @@ class LccPromises:
         they may still carry out orders that nobody knows of.
     :ivar clocks: since when the wall clock of its queue manager has been so far ahead.
     :ivar power_cut: addresses of machines that have lost their power.
+    :ivar changes: key -> the last change of a row that was made here; not that it arrived.
     :ivar removing: databases that were put back lately: files that their rows name may be on their way to be removed,
         until an operator has looked for them once more.
     """
@@ -63,6 +78,7 @@ class LccPromises:
         self._timeline = lcc.world.timeline
         self.clocks: list[tuple[float, float]] = [(self._timeline.now, lcc.machine_of("qm").clock_ahead)]
         self.last_change = 0
+        self.changes: dict[str, LastChange] = {}
         self._broken = broken
         self._cached = cached
         self._counted = counted
@@ -151,6 +167,10 @@ class LccPromises:
         self._check_sweeps({(row[-2], row[-1]) for row in changed if not row[2]})
         for number, curl, state, machine, file, length, digest, key, imported, *names, _pid, _connseq in changed:
             self.last_change = number
+            if not imported:
+                known = self.changes.setdefault(key.hex(), LastChange())
+                known.number, known.time = number, self._timeline.now
+                known.deletions += state != 1
             if self._changed.get(key) == (state, machine, file, *names) and not imported:
                 self._broken("P4", f"change {number} of {curl} has changed nothing")
             self._changed[key] = (state, machine, file, *names)

@@ -17,7 +17,7 @@ STATES = (
     *(MoveState.PLANNED, MoveState.COPYING, MoveState.FREEZING, MoveState.FREEZING, MoveState.FLIPPED),
     *(MoveState.ACTIVE, MoveState.CANCELLED),
 )
-SIDES = ("source", "source", "dest", "dest", "both", "front")
+SIDES = ("source", "source", "dest", "dest", "both", "front", "readers")
 KINDS = ("kill", "kill", "stop", "freeze", "part", "part", "database-away")
 KIND = "at-move"
 _MEANS = {"kill": 1.0, "stop": 1.0, "freeze": 15.0, "part": 6.0, "database-away": 4.0}
@@ -71,6 +71,9 @@ def wait_for_state(system: System, fault: Fault, act: Callable[[str, str], None]
     def happen(move: Move | None) -> None:
         front = system.front
         if move is None or front is None:
+            return
+        if side == "readers":
+            act("part", f"{FRONT.cu}~{FRONT.database}")
             return
         numbers = {"source": [move.source], "dest": [move.dest], "both": [move.source, move.dest], "front": []}[side]
         if not numbers:

@@ -28,6 +28,7 @@ from .sites import KEPT, Place, Site, identity
 from .system import System
 from .task_promises import TaskPromises
 from .tasks import SCHEDULER
+from .told_promises import ToldPromises
 
 BUFFERED_BYTES_MAX = 2_000_000
 _LOOKS_SECONDS = 20.0
@@ -77,6 +78,7 @@ class Promises:
         self._moves: MovePromises | None = None
         if system.front is not None:
             self._moves = MovePromises(system.front, system.all_sites, self.broken, self._has_lost_power)
+            ToldPromises(system.copy, {lcc.number: self._of[lcc] for lcc in system.lccs}, self.broken)
 
     @property
     def commits(self) -> int:

@@ -113,6 +113,7 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
     schedule(system, promises, planned)
     timeline.run_until(EPOCH + TROUBLE_SECONDS)
     heal(system, planned)
+    system.copy.may_rest = False
     if any(fault.kind == "clock-step" for fault in planned):
         promises.clock_was_set()
     for site in system.all_sites:
