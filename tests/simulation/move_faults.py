@@ -35,8 +35,9 @@ def plan(system: System, until_seconds: float) -> list[Fault]:
     chance = system.timeline.random("move faults")
     faults = []
     for _ in range(chance.choice((0, 2, 5, 10, 16))):
-        kind = chance.choice(KINDS)
-        target = f"{chance.choice(STATES).value}~{chance.choice(SIDES)}~{kind}"
+        kind, side = chance.choice(KINDS), chance.choice(SIDES)
+        kind = "part" if side == "readers" else kind
+        target = f"{chance.choice(STATES).value}~{side}~{kind}"
         seconds = min(chance.expovariate(1 / _MEANS[kind]), 4 * _MEANS[kind])
         time = chance.uniform(0.0, until_seconds)
         faults.append(Fault(round(time, 3), KIND, target, round(seconds, 3), chance.randrange(1 << 30)))
