@@ -11,6 +11,7 @@ import pytest
 from lcc.model import FETCH_NOW
 from lcc.model.moves import Move, MoveState
 from lcc.storage.database.rows import CACHED, empty_cache_row
+from lcc.storage.queue.lost_content import fetch_again
 from lcc.storage.queue.moves import arrivals, leaving
 from lcc.storage.queue.moves.departing import departing_page, departing_rows, departing_whole
 from lcc.storage.queue.moves.following import position_now
@@ -118,6 +119,22 @@ def test_only_what_has_changed_is_staged_again(queue: Queue, kind: str) -> None:
     found = queue.database.query(f"SELECT urlkey, connseq FROM {name} ORDER BY urlkey")
     assert [bytes(row[0]) for row in found] == sorted(rows.keys() - {other})
     assert 99 not in {row[1] for row in found}
+
+
+def test_what_is_queued_behind_the_page_that_leaves_leaves_too(queue: Queue) -> None:
+    """A damaged file is told, say, while the provider leaves: its row is queued, where rows have left already."""
+    publish(queue)
+    cached = queue.database.query("SELECT fetched_machineid, fetched_fileid FROM lccurl WHERE state = 1")
+    place: Place | None = leaving.FROM
+    while place is not None:
+        place = step(queue, leaving.leave_page, a_move(queue), place, 2)
+        if cached and place is not None and place[0] == "lccurl":
+            step(queue, fetch_again, queue.rules, cached[0][0], [file for _, file in cached])
+            assert queue.database.query("SELECT 1 FROM qdb")
+            cached = []
+    assert not cached
+    for table in ("qdb", "lccurl", "qpsdb", "cancelled", "pidb"):
+        assert not queue.database.query(f"SELECT 1 FROM {table}"), table
 
 
 def test_who_has_staged_rows(queue: Queue) -> None:

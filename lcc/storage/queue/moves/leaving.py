@@ -5,11 +5,12 @@ from __future__ import annotations
 import attrs
 
 from lcc.model.moves import Move
+from lcc.storage.database.key_ranges import provider_range
 from lcc.storage.database.rows import CACHED
 from lcc.storage.providers.watched import keep_left_roots
 from lcc.storage.queue.moves.arrivals import note_flip
 from lcc.storage.queue.moves.following import forget_touched
-from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGE_ROWS, QUEUE_ROWS, Keys, Place, next_page
+from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGE_ROWS, QUEUE_ROWS, Keys, Place, has_rows, next_page
 from lcc.storage.queue.write_transaction import Stats, WriteTransaction
 
 FROM: Place = (QUEUE_ROWS.name, b"")
@@ -39,6 +40,9 @@ def leave_page(write: WriteTransaction, move: Move, place: Place = FROM, page_ro
         return kind, page[1]
     if forget_touched(txn, pid, page_rows):
         return kind, after
+    first, _ = provider_range(pid)
+    if any(has_rows(txn, table.name, pid, first) for table in (QUEUE_ROWS, CACHE_ROWS)):
+        return FROM  # they came behind a page, such as for a file that was found damaged
     keep_left_roots(txn, pid)
     for name in ("qpsdb", "urlerrs", "heldsweeps", "proots", "formerroots", "pdelays", "pidb"):
         txn.execute(f"DELETE FROM {name} WHERE pid = ?", [pid])
