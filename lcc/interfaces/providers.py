@@ -49,7 +49,7 @@ class ISessionStore(Interface):
             :meth:`end_full_sets`.  0 for sets of a provider that is moving, or has moved."""
 
     def last_drawn(pids: Collection[int]) -> Deferred[dict[int, int]]:
-        """The last order number that was drawn, by provider."""
+        """The last order number that was drawn, here or where the provider was before, by provider."""
 
     def end_full_sets(keys: Collection[FullSetKey]) -> Deferred[None]:
         """These unsolicited full sets are counted by the queue manager, or abandoned.  On failure, they are included

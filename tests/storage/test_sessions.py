@@ -106,6 +106,16 @@ async def test_a_set_keeps_its_number_until_somebody_else_draws_one(opened: Open
 
 
 @pytest_twisted.ensureDeferred
+async def test_what_is_in_the_queue_was_drawn(opened: Open, queue: Queue) -> None:
+    """Elsewhere, if the provider has moved here: a notifier may tell here what it drew there."""
+    queue.send(500, notice("a"))
+    store, pid = opened(), queue.pid
+    assert await store.last_drawn([pid, 3]) == {pid: 500, 3: 0}
+    order = (await store.open_session(pid, "a", 100)).order
+    assert await store.last_drawn([pid]) == {pid: order}
+
+
+@pytest_twisted.ensureDeferred
 async def test_sets_that_begin_together_have_the_order_of_their_beginning(opened: Open) -> None:
     store = opened()
     older = (await store.open_session(3, "a", 100)).order

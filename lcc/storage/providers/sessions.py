@@ -204,6 +204,10 @@ class SessionStore:
         """The last number drawn, and the newest one in the queue, by provider."""
         if self.main is self.database:
             return self.database.select(drawn_and_absorbed, pids)
+        return self._standing_apart(pids)
+
+    def _standing_apart(self, pids: list[int]) -> Deferred[tuple[dict[int, int], dict[int, int]]]:
+        """The same, by two queries: also of providers of which no number was drawn here."""
         both = [self.database.select(drawn_numbers, pids), self.main.select(absorbed_numbers, pids)]
 
         def why(failure: Failure) -> Failure:
@@ -213,7 +217,10 @@ class SessionStore:
         return gatherResults(both, consumeErrors=True).addCallbacks(lambda found: (found[0], found[1]), why)
 
     def last_drawn(self, pids: Collection[int]) -> Deferred[dict[int, int]]:
-        return self.database.select(drawn_numbers, sorted(pids))
+        # Where a provider has moved to, what is in the queue was drawn elsewhere; what is drawn next is higher.
+        return self._standing_apart(sorted(pids)).addCallback(
+            lambda found: {pid: max(of.get(pid, 0) for of in found) for pid in pids}
+        )
 
     def end_full_sets(self, keys: Collection[FullSetKey]) -> Deferred[None]:
         self._ended.update(keys)
