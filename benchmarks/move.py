@@ -39,6 +39,7 @@ from rows import Goal, Row, add_options, at_least, at_most, give
 
 from lcc.storage.database.transactions import Txn
 from lcc.storage.disk.content_paths import content_path
+from lcc.storage.providers.pid_range import highest_pid
 from lcc.testing.mariadb import PrivateMariaDb
 
 ONE, TWO = 1, 2
@@ -143,6 +144,8 @@ class World:
             columns = ("pid", "password", "timeofday", "timezone", "priority", "allow_private", "insecure", "removed")
             txn.upsert("pidb", columns, [(pid, "", "", "", 0, 1, 0, 0)], ("pid",))
             txn.insert("proots", ("pid", "position", "root"), [(pid, 0, root)])
+            # Whoever carries the content of one that comes here gets an id that nobody has.
+            txn.execute("UPDATE meta SET value = ? WHERE name = 'pid'", [str(max(pid, highest_pid(txn)))])
             counted = (pid, pages, pages * PAGE_BYTES)
             txn.upsert("pstats", ("pid", "files_used", "space_used"), [counted], ("pid",))
 
