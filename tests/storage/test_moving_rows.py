@@ -137,6 +137,25 @@ def test_what_is_queued_behind_the_page_that_leaves_leaves_too(queue: Queue) -> 
         assert not queue.database.query(f"SELECT 1 FROM {table}"), table
 
 
+def test_a_file_that_is_damaged_while_rows_arrive_is_fetched_again(queue: Queue) -> None:
+    """Its row is in the queue before those that were queued at the source."""
+    publish(queue)
+    for kind in PAGED:
+        stage(queue, kind)
+    step(queue, stage_whole, queue.pid, queue.database.now(departing_whole, queue.pid, 3))
+    cached = [row for row in rows_of(queue, "lccurl").values() if row["fetched_fileid"]]
+    waiting = rows_of(queue, "qdb").keys()
+    leave(queue, 1000)
+    for file, row in enumerate(cached, 101):
+        copy_content(queue, row, file)
+    step(queue, arrivals.admit, a_move(queue))
+    arrived = step(queue, arrivals.arrive_page, queue.rules, a_move(queue), START)
+    step(queue, fetch_again, queue.rules, 2, list(range(101, 101 + len(cached))))
+    while arrived.more:
+        arrived = step(queue, arrivals.arrive_page, queue.rules, a_move(queue), arrived.place)
+    assert rows_of(queue, "qdb").keys() == waiting | {row["urlkey"] for row in cached}
+
+
 def test_who_has_staged_rows(queue: Queue) -> None:
     """However many there are, a few are looked at."""
     assert queue.database.now(unfinished) == ({}, set())

@@ -37,7 +37,9 @@ def _take_over(
     columns = table.table.columns
     values = [changed[column][0] if column in changed else table.value(column) for column in columns]
     parameters = [value for column in columns if column in changed for value in changed[column][1]]
-    txn.execute(f"DELETE FROM {table.name} WHERE urlkey BETWEEN ? AND ?", page)  # there are none
+    # There are hardly any: pages whose files were found damaged since they arrived are queued, others stay so.
+    same = f"EXISTS (SELECT 1 FROM {table.staged.name} r WHERE r.urlkey = {table.name}.urlkey)"
+    txn.execute(f"DELETE FROM {table.name} WHERE urlkey BETWEEN ? AND ? AND {same}", page)
     select = f"SELECT {', '.join(values)} FROM {table.staged.name} r {join} WHERE {_OF_PAGE}"
     txn.execute(f"INSERT INTO {table.name} ({', '.join(columns)}) {select}", [*parameters, *page])
     txn.execute(f"DELETE FROM {table.staged.name} WHERE urlkey BETWEEN ? AND ?", page)
