@@ -499,3 +499,27 @@ def test_a_number_of_a_flip_is_not_given_twice(make: Callable[..., Repaired], lo
     assert front.place(other)[0] == front.place(pid)[0] == 2
     flips = [flip for (flip,) in front.sub(2).query("SELECT flip FROM flips ORDER BY flip")]
     assert flips[0] == 1 and flips[1] > 1000
+
+
+def test_numbers_of_moves_of_which_nothing_else_is_left_are_not_given_out_again(
+    make: Callable[..., Repaired],
+) -> None:
+    world = make()
+    front = world.front
+    pid = publish(front)
+    front.go(1)
+    for number in (1, 2):
+        front.order(pid, 2)
+        while not front.sub(2).query("SELECT 1 FROM setspos WHERE uns = ?", f"move/{number}".encode()):
+            front.go(0.1)
+        front.database.now(moves.cancel_move, pid, "no", NOW)
+        front.go(5)
+    world.repair()
+    lost(front)
+    # The source has obeyed, so it is known there that it stays.
+    shown = world.repair(code=1)
+    assert shown["counters"]["move"] == 2
+    assert "numbers that were given out before" in world.admin("fe", "repair", code=1)
+    world.repair("--apply")
+    assert world.repair()["counters"] == {}
+    assert front.order(pid, 2).id == 3

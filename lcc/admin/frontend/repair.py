@@ -77,7 +77,7 @@ def repair_command(admin: Admin, applied: bool, keep: tuple[tuple[int, str], ...
             left = plan_repair(front.interact(read_front), subs, traces, {}, admin.now())
             again = len(left.mends)
     _say(plan, unread, applied, again, as_json)
-    if plan.troubles or unread or again or (plan.mends and not applied):
+    if plan.troubles or unread or again or ((plan.mends or plan.counters) and not applied):
         raise SystemExit(Failed.exit_code)
 
 
@@ -133,6 +133,7 @@ def _say(plan: RepairPlan, unread: Mapping[str, str], applied: bool, again: int,
         record = {
             "applied": applied,
             "repairs": [{"pid": mend.pid, "text": mend.text} for mend in plan.mends],
+            "counters": dict(plan.counters),
             "problems": [attrs.asdict(trouble) for trouble in plan.troubles],
             "unread": dict(unread),
             "changed_meanwhile": again,
@@ -147,8 +148,13 @@ def _say(plan: RepairPlan, unread: Mapping[str, str], applied: bool, again: int,
         click.echo(f"NOT READ: sub-LCC {name}: {why}\n  run this again when it can be reached")
     if again:
         click.echo("Some providers have changed meanwhile: run this again.")
+    if plan.counters:
+        said = ", ".join(f"{name} {value}" for name, value in sorted(plan.counters.items()))
+        click.echo(f"numbers that were given out before are not given out again: up to {said}")
     count = number(len(plan.mends), "provider")
-    if not plan.mends:
+    if plan.counters and not plan.mends:
+        click.echo("The counters were repaired." if applied else "Run this again with --apply.")
+    elif not plan.mends:
         click.echo("Nothing to repair." if not (plan.troubles or unread) else "Nothing else to repair.")
     else:
         click.echo(f"{count} repaired." if applied else f"{count} to repair: run this again with --apply.")
