@@ -9,11 +9,14 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from lcc.model.frontend import AtHome
-from lcc.model.moves import MoveState
+from lcc.model.moves import Move, MoveState
 from lcc.roles.qm.moves import mover, obeying
 from lcc.storage.fe import moves
+from lcc.storage.queue.moves.leaving import leave_page
+from lcc.storage.queue.moves.paged import Place
+from lcc.storage.queue.write_transaction import WriteTransaction
 from tests.frontend.kit import NOW
-from tests.frontend.moving import Sub
+from tests.frontend.moving import Front, Sub
 from tests.frontend.test_moves import MakeFront, make_front, publish
 from tests.support.databases import Tables, dumped, put_back
 from tests.support.roles.qm import page, pages
@@ -284,6 +287,51 @@ def test_a_destination_with_former_rows_of_the_provider_removes_them_first(
     front.go_until(MoveState.DONE, 2)
     front.go(3)
     assert front.rows(1, pid) == before
+
+
+def backed_up_while_leaving(front: Front, monkeypatch: pytest.MonkeyPatch, pid: int) -> Tables:
+    """A backup of sub-LCC 1 of when the provider has just lost the first rows there; it leaves wholly then."""
+    backups: list[Tables] = []
+
+    def page(write: WriteTransaction, move: Move, place: Place) -> Place | None:
+        if len(backups) == 1:
+            backups.append(dumped(write.txn))
+        found = leave_page(write, move, place, 2)
+        backups[:] = backups or [{}]
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(obeying, "leave_page", page)
+        front.order(pid, 2)
+        front.go_until(MoveState.DONE)
+    assert front.sub(1).query("SELECT * FROM pidb WHERE pid = ?", pid) == []
+    return backups[1]
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_source_that_is_put_back_to_when_it_was_just_leaving(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    """What is left of the provider goes, also if it is just about to come back."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    backup = backed_up_while_leaving(front, monkeypatch, pid)
+    if comes_back:
+        front.order(pid, 1)
+        with monkeypatch.context() as patched:
+            patched.setattr(mover.Mover, "_arrive", _nothing)
+            front.go_until(MoveState.FLIPPED, 2)
+    left: list[object] = []
+    restore(front.sub(1), backup, lambda: left.extend(front.rows(1, pid)))
+    assert left
+    front.go(5)
+    home = 2 - comes_back
+    assert front.rows(home, pid) == before and not front.rows(3 - home, pid)
+    (queued,) = front.sub(home).query("SELECT nurlproc FROM pstats WHERE pid = ?", pid)
+    assert queued == front.sub(home).query("SELECT COUNT(*) FROM qdb WHERE pid = ?", pid)[0]
+    assert front.place(pid)[:2] == (home, AtHome.HERE)
 
 
 def test_a_move_that_was_cancelled_while_it_copied_is_ordered_again(make_front: MakeFront) -> None:

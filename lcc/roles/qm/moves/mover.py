@@ -28,7 +28,7 @@ from lcc.storage.fe import moves as front_moves
 from lcc.storage.fe.flips import last_flip
 from lcc.storage.queue.moves.arrivals import Arrived, admit, arrive_page, content_bytes, open_arrived
 from lcc.storage.queue.moves.departing import why_not
-from lcc.storage.queue.moves.fences import Known, fence_epoch, has_fence, held_elsewhere, known_of
+from lcc.storage.queue.moves.fences import Known, fence_epoch, has_fence, held_elsewhere, known_of, leaving
 from lcc.storage.queue.moves.paged import PAGE_ROWS, START
 from lcc.storage.queue.moves.staging import (
     find_carrier,
@@ -394,6 +394,8 @@ class Mover:
         fence = await self._front.interact(front_moves.get_fence, move.pid, move.dest)
         if fence is None or fence.state is not Fence.LEFT:
             return False
+        if move.pid in await self._database.interact(leaving):
+            return True
         return await self._database.interact(fence_epoch, move.pid) < fence.epoch or fence.obeyed_epoch < fence.epoch
 
     async def _copy_again(self, move: Move, source: SubLcc) -> bool:

@@ -27,6 +27,7 @@ from lcc.storage.queue.moves.fences import (
     forget_held,
     give_up_old_held,
     held_here,
+    leaving,
     put_fence,
     standing_fences,
 )
@@ -72,7 +73,7 @@ class Obeying:
         """
         soon = False
         if not self._has_looked:
-            await self._find_lifted(subid)
+            await self._find_forgotten(subid)
         orders = await self._front.interact(fences_for, subid)
         known = await self._database.select(fence_epochs) if orders else {}
         for order in orders:
@@ -91,8 +92,12 @@ class Obeying:
             await self._store.move_step(self._engine.now(), give_up_old_held, self._engine.now() - HELD_SECONDS)
         return soon
 
-    async def _find_lifted(self, subid: int) -> None:
-        """Fences that were lifted since this database was backed up are obeyed again."""
+    async def _find_forgotten(self, subid: int) -> None:
+        """Fences that were lifted since this database was backed up are obeyed again, and those of providers that
+        were just leaving then."""
+        left = await self._database.select(leaving)
+        if left:
+            await self._front.write(obey_again, subid, {pid: epoch - 1 for pid, epoch in left.items()})
         known = await self._database.select(standing_fences)
         lifted = await self._front.interact(forgotten_fences, subid, known) if known else {}
         if lifted:

@@ -72,6 +72,12 @@ def standing_fences(txn: Txn) -> dict[int, int]:
     return dict(txn.query("SELECT pid, epoch FROM fenced WHERE state IN (?, ?)", states))
 
 
+def leaving(txn: Txn) -> dict[int, int]:
+    """The epochs of the fences of providers that have left, and some of whose rows may be here yet."""
+    sql = "SELECT f.pid, f.epoch FROM fenced f JOIN pidb p ON p.pid = f.pid WHERE f.state = ?"
+    return dict(txn.query(sql, [Fence.LEFT.value]))
+
+
 def fence_epoch(txn: Txn, pid: int) -> int:
     """The epoch of the last fence of a provider."""
     return int(txn.value("SELECT epoch FROM fenced WHERE pid = ?", [pid], -1))
