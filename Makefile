@@ -143,7 +143,7 @@ proof-tree: venv system
 cuts: venv
 	@$(PY) -m tests.cuts.whole $(ARGS)
 
-# Adds to build/kill-test.jsonl: it can be stopped, and goes on.  doc/reliability.md tells what it does.
+# Adds to build/kill-test.jsonl: it can be stopped, and goes on.  doc/reliability/kills.md tells what it does.
 KILLS ?= 100
 kill-test: venv system
 	@$(PY) -m tests.reliability --kills $(KILLS) $(ARGS)
