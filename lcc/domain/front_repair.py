@@ -25,6 +25,7 @@ from lcc.model.move_traces import (
     Trouble,
 )
 from lcc.model.moves import UNDECIDED, UNFINISHED, Fence, FenceOrder, Move, MoveState
+from lcc.model.shellwords import shell_word
 
 EPOCH_JUMP = 16
 """By how much an epoch grows: the lost database may have given out some that nobody has obeyed."""
@@ -478,7 +479,7 @@ class _Planner:
                             pid,
                             f"was to move to {self._name(subid)} (move {carrier.move}); its content was carried by"
                             f" provider {carrier.pid} there",
-                            f"remove that one there: lcc-admin provider remove {carrier.pid}",
+                            f"remove that one there: lcc-admin provider remove {shell_word(carrier.pid)}",
                         )
                     )
                     continue
@@ -525,12 +526,13 @@ class _Planner:
             fence = each.fences.get(subid)
             stands = "" if fence is None else f", {fence.state.value} at epoch {fence.epoch}"
             parts.append(f"{self._name(subid)} ({files} files{stands})")
-        keep = " or ".join(f"--keep {each.pid}={self._name(subid)}" for subid in sorted(subids))
+        keep = " or ".join(f"--keep {shell_word(f'{each.pid}={self._name(subid)}')}" for subid in sorted(subids))
         self._troubles.append(
             Trouble(
                 each.pid,
                 f"is in several sub-LCCs: {', '.join(parts)}",
-                f"look at both (lcc-admin provider show {each.pid} there), then say which one keeps it: {keep}",
+                f"look at both (lcc-admin provider show {shell_word(each.pid)} there),"
+                f" then say which one keeps it: {keep}",
             )
         )
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.processes.front_end import FrontEnd, SubLcc
 from tests.support.waiting import wait_for
 
 from .test_feeds import SETTINGS, Feeds, curls, serving, titles
 
 
+@pytest.mark.long
 def test_a_feed_is_read_at_the_new_home_of_its_site(tmp_path: Path) -> None:
     front_url = f"sqlite:{tmp_path}/fe.sqlite"
     one = SubLcc(tmp_path, "one", None, front_url, 1, extra=SETTINGS)

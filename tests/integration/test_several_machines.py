@@ -120,6 +120,7 @@ def set_up(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SetUp]:
         hosts.stop()
 
 
+@pytest.mark.long
 def test_several_machines(set_up: SetUp, origin: OriginServer) -> None:
     hosts = set_up(SEVERAL)
     for host, commands in hosts.commands:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lcc.client.blocking import Cache
 from lcc.model.crawls import BUCKETS
 from tests.support.processes.crawling import SETTINGS, SPIDER_SETTINGS, Crawling, CrawlingSystem
@@ -65,6 +67,7 @@ def _divided(system: CrawlingSystem) -> bool:
     return sorted(each["buckets"] for each in spiders) == [BUCKETS // len(system.spiders)] * len(system.spiders)
 
 
+@pytest.mark.long
 @MARIADB_ALWAYS
 def test_a_crawl_over_two_sub_lccs(tmp_path: Path, database_url: str | None) -> None:
     """On MariaDB two spiders share it."""

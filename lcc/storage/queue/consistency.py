@@ -30,7 +30,8 @@ _log = Logger()
 PAGE_ROWS = 5000
 PAGE_SETS = 100
 
-_WHOLE = f"pid NOT IN (SELECT pid FROM fenced WHERE state IN ({INCOMPLETE}))"
+_IN_PARTS = f"LEFT JOIN fenced f ON f.pid = t.pid AND f.state IN ({INCOMPLETE})"
+"""``f.pid`` is NULL where a provider has all of its rows here."""
 
 Check = Callable[[WriteTransaction, bytes], "bytes | None"]
 """``check(write, progress)`` checks a page; returns where the next one begins, None: done."""
@@ -99,7 +100,11 @@ def _next_set(txn: Txn, after: _Counted) -> tuple[int, int, int] | None:
         or txn.one(f"{select} pid > ? ORDER BY pid, slot, psetid LIMIT 1", [after.pid])
     )
     if found is not None and is_incomplete(txn, found[0]):
-        return txn.one(f"{select} pid > ? AND {_WHOLE} ORDER BY pid, slot, psetid LIMIT 1", [found[0]])
+        sql = (
+            f"SELECT t.pid, t.slot, t.psetid FROM qdb t {_IN_PARTS} WHERE t.pid > ? AND f.pid IS NULL"
+            " ORDER BY t.pid, t.slot, t.psetid LIMIT 1"
+        )
+        return txn.one(sql, [found[0]])
     return found
 
 
@@ -162,7 +167,8 @@ def check_counters(write: WriteTransaction, progress: bytes) -> bytes | None:
     pid, key, before, counts = _parse_counted(progress)
     for _ in range(PAGE_SETS):
         if not key:
-            found = txn.value(f"SELECT pid FROM pstats WHERE pid > ? AND {_WHOLE} ORDER BY pid LIMIT 1", [pid])
+            sql = f"SELECT t.pid FROM pstats t {_IN_PARTS} WHERE t.pid > ? AND f.pid IS NULL ORDER BY t.pid LIMIT 1"
+            found = txn.value(sql, [pid])
             if found is None:
                 return None
             pid, key = found, provider_range(found)[0]
