@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from twisted.internet.defer import Deferred
 
 from lcc.model.content_batches import FILE_BYTES_MAX
 from lcc.model.moves import MoveState
 from lcc.storage.fe import moves
 from lcc.storage.queue.carried import MISSED
+from lcc.storage.queue.moves.staging import content_left as carried_left
+from lcc.storage.queue.moves.staging import missed as carried_missed
+from lcc.testing.inline_database import InlineDatabase
 from tests.frontend.kit import NOW
 from tests.frontend.moving import Front
 from tests.frontend.test_moves import MakeFront, file_of, make_front
@@ -18,13 +25,13 @@ __all__ = ["make_front"]
 COUNT = 130
 
 
-def publish(front: Front) -> int:
+def publish(front: Front, count: int = COUNT) -> int:
     source = front.sub(1)
     pid = source.world.provider()
-    front.site.update({f"http://site.example/{number}.html": f"page {number}" for number in range(COUNT)})
-    source.send(1, pid, *pages(*range(COUNT)))
+    front.site.update({f"http://site.example/{number}.html": f"page {number}" for number in range(count)})
+    source.send(1, pid, *pages(*range(count)))
     front.go(20)
-    assert len(front.log) == COUNT
+    assert len(front.log) == count
     front.log.clear()
     return pid
 
@@ -58,6 +65,30 @@ def test_with_an_older_version_they_come_one_by_one(make_front: MakeFront, what:
     front.go(5)
     assert front.sub(2).query("SELECT pid FROM pidb") == [(pid,)]
     assert front.sub(2).query("SELECT COUNT(*) FROM staged WHERE kind = ?", MISSED) == [(0,)]
+
+
+def test_a_batch_that_fails_at_the_last_moment_is_not_forgotten(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends in the freeze, while the mover asks what is left, and what was missed (world 13051m)."""
+    front = make_front()
+    front.older.add("port")
+    pid = publish(front, 15)
+    before = front.rows(1, pid)
+    ask = InlineDatabase.interact
+
+    def interact(database: InlineDatabase, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        found = ask(database, function, *args)
+        if function in (carried_left, carried_missed) and front.move().state is MoveState.FREEZING:
+            front.sub(2).fetch()
+            front.sub(2).world.settle()
+        return found
+
+    monkeypatch.setattr(InlineDatabase, "interact", interact)
+    front.holding.add("b")  # its robots work just then, and only then
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    assert front.rows(2, pid) == before and front.log == []
 
 
 def test_what_a_batch_does_not_bring_is_asked_for_by_itself(make_front: MakeFront) -> None:

@@ -194,12 +194,15 @@ class Copying:
 
     async def content_left(self) -> int:
         """Content files that are still to be copied.  Those that batches did not bring are asked for one by one."""
+        left = await self._database.interact(content_left, self._carrier)
+        # In this order: once nothing is left, no batch can end any more that has brought less.
         found = await self._database.interact(missed, self._carrier)
-        if found.keys:
-            names = await self._database.interact(unasked, self._store.rules, *self._target, found.names)
-            if names:
-                await self._fetch(names, batches=False)
-            await self._step(forget_missed, self._carrier, found.keys)
+        if not found.keys:
+            return left
+        names = await self._database.interact(unasked, self._store.rules, *self._target, found.names)
+        if names:
+            await self._fetch(names, batches=False)
+        await self._step(forget_missed, self._carrier, found.keys)
         return await self._database.interact(content_left, self._carrier)
 
     async def check_content(self, rows: int) -> None:
