@@ -164,6 +164,28 @@ def test_a_source_that_was_put_back_and_has_not_frozen_again_is_not_left(
     front.go_until(MoveState.DONE)
 
 
+def test_a_source_that_is_put_back_while_it_stands_still_is_copied_again(make_front: MakeFront) -> None:
+    """It obeys the freeze again; but some of what was copied it never had (world 13063m)."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    source = front.sub(1)
+    backup, before = source.database.now(dumped), front.rows(1, pid)
+    source.send(9, pid, page(3, delete=True))
+    front.go(2)
+    assert front.rows(1, pid) != before
+    front.holding.add("b")
+    front.order(pid, 2)
+    front.go_until(MoveState.FREEZING)
+    front.go(1)
+    restore(source, backup)
+    front.go(2)
+    assert source.query("SELECT state FROM fenced WHERE pid = ?", pid) == [("frozen",)], "it obeys again"
+    front.holding.clear()
+    front.go_until(MoveState.DONE)
+    assert front.rows(2, pid) == before
+
+
 @pytest.mark.parametrize("state", [MoveState.ACTIVE, MoveState.DONE])
 def test_a_destination_that_is_put_back_among_its_arriving_rows_goes_on(
     make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, state: MoveState

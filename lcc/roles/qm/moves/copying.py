@@ -116,11 +116,8 @@ class Copying:
             page = await self._there.interact(departing_page, self._pid, kind, after, PAGE_ROWS)
             base = _next_base(kind, page.upto)
             next_cursor = attrs.evolve(cursor, base=base)
-            staged = await self._step(
-                stage_page, self._store.rules, self._pid, cursor.base, page, *self._target, next_cursor
-            )
+            changed += await self._stage(stage_page, cursor.base, page, *self._target, next_cursor)
             cursor = next_cursor
-            changed += await self._staged(staged, cursor)
             await self._sleep(PAUSE_SECONDS)
         return changed
 
@@ -139,16 +136,7 @@ class Copying:
                 return None
             if touched.keys:
                 cursor = attrs.evolve(cursor, position=touched.position)
-                staged = await self._step(
-                    stage_touched,
-                    self._store.rules,
-                    self._pid,
-                    touched.keys,
-                    touched.rows,
-                    *self._target,
-                    cursor,
-                )
-                changed += await self._staged(staged, cursor)
+                changed += await self._stage(stage_touched, touched.keys, touched.rows, *self._target, cursor)
             if not touched.more:
                 break
             if pause:
@@ -182,6 +170,11 @@ class Copying:
         )
         await self._step(save_cursor, self._pid, Cursor(self._move.id, position))
         return False
+
+    async def is_current(self) -> bool:
+        """Whether the source has all that was copied: not if it was put back from a backup since."""
+        cursor = await self._database.interact(read_cursor, self._pid)
+        return cursor is not None and await self._there.interact(is_known, cursor.position)
 
     async def copy_whole(self) -> None:
         """Copy the small tables, of a provider that stands still.  With them all is here."""
@@ -223,12 +216,17 @@ class Copying:
     def _target(self) -> tuple[int, str]:
         return self._carrier, self._content
 
-    async def _staged(self, staged: Staged, cursor: Cursor) -> int:
+    async def _stage(self, function: Callable[..., Staged], *args: object) -> int:
+        """Stage rows; their content is asked for before.
+
+        :returns: how many were not staged, or otherwise.
+        """
+        staged = await self._step(function, self._store.rules, self._pid, *args, True)
         if staged.wanted:
             await self._fetch(staged.wanted)
-            await self._step(save_cursor, self._pid, cursor)
+            staged = await self._step(function, self._store.rules, self._pid, *args)
         self._engine.moves.rows += staged.changed
-        return staged.changed
+        return int(staged.changed)
 
     async def _fetch(self, names: list[str], *, batches: bool = True) -> None:
         """Have content fetched from the source."""

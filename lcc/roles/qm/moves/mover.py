@@ -325,7 +325,8 @@ class Mover:
                 return
             await self._sleep(SHORTLY_SECONDS)
         await copying.check_content(move.number("rows"))
-        if not await self._source(source).interact(has_fence, move.pid, move.epoch, Fence.FROZEN):
+        stands_still = await self._source(source).interact(has_fence, move.pid, move.epoch, Fence.FROZEN)
+        if not stands_still or not await copying.is_current():  # it may have obeyed again
             await self._thaw(move, "its source was put back from a backup")
             return
         await self._front.write(front_moves.flip, move, self._engine.now())

@@ -53,7 +53,7 @@ class Staged(NamedTuple):
     """What became of a page.
 
     :ivar changed: rows that were not staged, or otherwise.
-    :ivar wanted: content that nobody has asked for yet.  The cursor is saved once that is done, else with the page.
+    :ivar wanted: content that nobody has asked for yet: then nothing is staged.
     """
 
     changed: int
@@ -173,11 +173,16 @@ def stage_page(
     carrier: int,
     content: str,
     cursor: Cursor,
+    look: bool = False,
 ) -> Staged:
     """Make what is staged of a page of keys as it is at the source.
 
+    Rows and cursor are of one transaction.  Were the cursor behind, nobody would notice that the source was put back
+    to a moment between the two, and the rows would stay.
+
     :param after: table, and key of the last row before the page.
     :param cursor: how far it is with this page.
+    :param look: not if there is content that is yet to be asked for.
     """
     kind, key = after
     table = PAGED[kind]
@@ -185,11 +190,12 @@ def stage_page(
     between = [key or first, last if page.upto is None else page.upto]
     staged = write.txn.query(f"{table.staged.select} WHERE urlkey > ? AND urlkey <= ?", between)
     rows, names = _as_staged(table, page.rows, rules, carrier, content)
+    wanted = unasked(write.txn, rules, carrier, content, names) if look else []
+    if wanted:
+        return Staged(0, wanted)
     changed = _stage(write.txn, table, staged, rows)
-    wanted = unasked(write.txn, rules, carrier, content, names)
-    if not wanted:
-        save_cursor(write, pid, cursor)
-    return Staged(changed, wanted)
+    save_cursor(write, pid, cursor)
+    return Staged(changed, [])
 
 
 def stage_touched(
@@ -201,22 +207,28 @@ def stage_touched(
     carrier: int,
     content: str,
     cursor: Cursor,
+    look: bool = False,
 ) -> Staged:
     """Make what is staged of these keys as it is at the source.
 
     :param found: the rows that it has, by table.
+    :param look: as for :func:`stage_page`.
     """
     txn = write.txn
-    changed, names = 0, list[str]()
+    new: dict[PagedTable, list[tuple[Any, ...]]] = {}
+    names: list[str] = []
     for kind, source in found.items():
         table = PAGED[kind]
-        rows, some = _as_staged(table, source, rules, carrier, content)
-        changed += _stage(txn, table, txn.query_in(f"{table.staged.select} WHERE urlkey IN ({{in}})", keys), rows)
+        new[table], some = _as_staged(table, source, rules, carrier, content)
         names += some
-    wanted = unasked(txn, rules, carrier, content, names)
-    if not wanted:
-        save_cursor(write, pid, cursor)
-    return Staged(changed, wanted)
+    wanted = unasked(txn, rules, carrier, content, names) if look else []
+    if wanted:
+        return Staged(0, wanted)
+    changed = 0
+    for table, rows in new.items():
+        changed += _stage(txn, table, txn.query_in(f"{table.staged.select} WHERE urlkey IN ({{in}})", keys), rows)
+    save_cursor(write, pid, cursor)
+    return Staged(changed, [])
 
 
 _MACHINE, _FILE = (CACHE_ROWS.columns.index(f"fetched_{name}") for name in ("machineid", "fileid"))
