@@ -13,6 +13,7 @@ from lcc.errors import ConfigError
 from lcc.roles.accounts import DENIED_SECONDS
 from lcc.roles.front import own_path
 from lcc.storage.providers.passwords import hash_password
+from lcc.storage.providers.registrations import registrations_page
 from lcc.storage.providers.web_users import WebUser, remove_web_user, set_web_user
 from tests.support.databases import Backend
 
@@ -240,3 +241,18 @@ def test_where_passwords_would_travel_as_they_are(backend: Backend, tmp_path: An
         for text in ('home = "."', 'home = "."\n[web]\nlisten = "unix:web.sock"')
     ]
     assert roles[1] == roles[0] + 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_session_that_ends_while_a_page_is_made(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = await watch.visitor()
+    ask = watch.monitor.database.interact
+
+    def interact(function: Callable[..., Any], *arguments: Any) -> Any:
+        if function is registrations_page:
+            watch.monitor.accounts.stop()
+        return ask(function, *arguments)
+
+    monkeypatch.setattr(watch.monitor.database, "interact", interact)
+    reply = await browser.get("/registrations")
+    assert (reply.status, reply.headers["location"]) == (303, "/login")

@@ -38,6 +38,8 @@ from lcc.transport.http_server import BodyRequest
 
 _log = Logger()
 
+OPEN = ("login", "message")
+"""Templates of pages for everybody."""
 BIG = 1_000_000
 """Numbers from here on are shortened where they are written large."""
 
@@ -83,6 +85,9 @@ class Front(SiteFront[WebUser]):
     ) -> None:
         monitor = self.monitor
         session = self.session(request)
+        if session is None and template not in OPEN:
+            self.redirect(request, "/login")  # it has ended while the page was made
+            return
         set_page_headers(request, self.secure, self.policy)
         text = self.templates.get_template(f"{template}.html").render(
             title=title,
