@@ -221,12 +221,12 @@ class Copying:
 
         :returns: how many were not staged, or otherwise.
         """
-        staged = await self._step(function, self._store.rules, self._pid, *args, True)
+        staged: Staged = await self._step(function, self._store.rules, self._pid, *args, True)
         if staged.wanted:
             await self._fetch(staged.wanted)
             staged = await self._step(function, self._store.rules, self._pid, *args)
         self._engine.moves.rows += staged.changed
-        return int(staged.changed)
+        return staged.changed
 
     async def _fetch(self, names: list[str], *, batches: bool = True) -> None:
         """Have content fetched from the source."""
