@@ -92,7 +92,7 @@ class FetchResult(NamedTuple):
         ``Stored.token``, as the order had it; empty: the order was not conditional, or content was fetched.
     :ivar moved: where permanent redirects lead from the order's URL; empty: there are none.
     :ivar files: of a batch of content files: what was stored of it, ``file`` being the id of the first
-        (:mod:`lcc.model.content_batches`).
+        (``lcc.model.content_batches``).
     """
 
     pid: int
