@@ -11,7 +11,7 @@ from typing import Any
 from queue_fill import opened
 
 from lcc.domain.keys import url_key
-from lcc.storage.database.rows import CACHED, empty_cache_row
+from lcc.storage.database.tables.rows import CACHED, empty_cache_row
 from lcc.storage.database.transactions import Txn
 
 TIME = 1_760_000_000

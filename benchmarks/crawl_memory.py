@@ -20,8 +20,8 @@ from common import cpu_seconds_of, peak_memory_bytes, peer_python, scratch, tabl
 from crawl_sites import CrawlingLcc, linked_sites
 from frontier import Frontier, Web
 
-from lcc.model.crawls import UrlOrder
-from lcc.storage.database.locked_counter import draw
+from lcc.model.spider.crawls import UrlOrder
+from lcc.storage.database.tables.locked_counter import draw
 from lcc.storage.spider.claims import end
 from lcc.storage.spider.orders import CRAWL_IDS
 

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from lcc.config import DatabaseConfig
 from lcc.domain.spider.keys import found_url, host_key
 from lcc.domain.spider.rules import FrontierRules
-from lcc.model.crawls import (
+from lcc.model.spider.crawls import (
     BUCKETS,
     Crawl,
     CrawlSettings,

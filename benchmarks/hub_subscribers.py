@@ -24,7 +24,7 @@ from lcc_site import LccSite
 from rows import Row, add_options, at_most, give
 
 from lcc.config import DatabaseConfig, load_config
-from lcc.model.hub import HubSubscriber
+from lcc.model.push.hub import HubSubscriber
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import HUB
 from lcc.storage.database.place import place_of

@@ -22,7 +22,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
 from lcc.model import CachedUrl
-from lcc.model.links import ExtractionLimits, Page
+from lcc.model.spider.links import ExtractionLimits, Page
 from lcc.roles.extraction import ExtractionPool, spawn_by
 
 GOAL_MS = 0.35

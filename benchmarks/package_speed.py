@@ -26,7 +26,7 @@ from rows import Row, add_options, give
 from lcc.config import DatabaseConfig
 from lcc.domain.keys import url_key
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.database.rows import CACHED, empty_cache_row
+from lcc.storage.database.tables.rows import CACHED, empty_cache_row
 from lcc.storage.database.transactions import Txn
 from lcc.storage.disk.content_paths import content_path
 

@@ -11,9 +11,9 @@ from lcc.config import DatabaseConfig
 from lcc.domain.keys import url_key
 from lcc.model import FETCH_NOW, UrlNotice
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.database.rows import FETCH, QUEUE, SETS, notice_values
+from lcc.storage.database.tables.rows import FETCH, QUEUE, SETS, notice_values
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.housekeeping import FULL_SETS_SECONDS, JOBS
+from lcc.storage.queue.maintenance.housekeeping import FULL_SETS_SECONDS, JOBS
 
 PIDS_AT_ONCE = 500
 ROOT = "http://s{pid}.example/"

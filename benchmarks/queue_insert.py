@@ -25,11 +25,11 @@ from queue_fill import queue_row
 from rows import Row, add_options, at_least, give
 
 from lcc.config import QmConfig
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.domain.keys import url_key
-from lcc.domain.rules import QueueRules
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.notices.rules import QueueRules
 from lcc.model import KeyedNotice, SetHeader, SetPiece, UrlNotice
-from lcc.storage.database.rows import QUEUE
+from lcc.storage.database.tables.rows import QUEUE
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.store import QueueStore
 from lcc.testing.inline_database import InlineDatabase

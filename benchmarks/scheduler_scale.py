@@ -17,7 +17,7 @@ from collections import deque
 
 from common import spread, table
 
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.model import FETCH_NOW, Ahead, Cursor, QueueRow, Recorded, UrlNotice, Waiting
 from lcc.roles.qm.schedule.delays import Delays
 from lcc.roles.qm.schedule.ready_queue import ReadyQueue

@@ -26,7 +26,7 @@ from lcc.model.tasks import JobSpec, Task, When
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import TASKS as SERIES
 from lcc.storage.database.place import place_of
-from lcc.storage.database.rows import CACHE, CACHED, POLLED, empty_cache_row
+from lcc.storage.database.tables.rows import CACHE, CACHED, POLLED, empty_cache_row
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.rows import TASKS, task_values
 

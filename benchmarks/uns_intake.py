@@ -2,8 +2,8 @@
 
 ``python benchmarks/uns_intake.py [--urls N] [--runs N] [--odd 0.0]`` runs both in turn, each in a process of its own,
 and prints medians and the ratio.  Counted is CPU time, so that what else the machine does matters
-little.  ``--odd``: such a part of the elements is not plain (:mod:`lcc.domain.normal_values`): their URLs have to be
-made normal first.  It writes only to a temporary folder.
+little.  ``--odd``: such a part of the elements is not plain (:mod:`lcc.domain.notices.normal_values`): their URLs
+have to be made normal first.  It writes only to a temporary folder.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from urllib.request import urlopen
 
 from lcc.config import load_config
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.database.status import last_change
+from lcc.storage.database.tables.status import last_change
 
 HERE = Path(__file__).resolve().parent
 TOOLS = Path(sys.executable).parent

@@ -1,7 +1,7 @@
 """Looks for code that a simulation could not run: that reaches for a clock, chance, files or threads by itself.
 
-Roles, and what they use, take all of these from outside (lcc/services/environment.py).  What is allowed all the same
-stands in ``ALLOWED``, with its reason.
+Roles, and what they use, take all of these from outside (lcc/services/process/environment.py).  What is allowed all
+the same stands in ``ALLOWED``, with its reason.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ FORBIDDEN = {
 was imported under another name is found, and what is passed on to be called later, too."""
 
 ALLOWED = {
-    "lcc/services/environment.py": ("*", "this is where they come from"),
+    "lcc/services/process/environment.py": ("*", "this is where they come from"),
     "lcc/storage/disk/file_system.py": ("*", "the real disk"),
     "lcc/protocols/cdxj.py": ("tempfile.*", "indexes are made by lcc-export, and in threads"),
     "lcc/protocols/warc.py": ("tempfile.*", "records are made in threads of their own"),
@@ -101,7 +101,7 @@ ALLOWED = {
     ),
     "lcc/storage/disk/content_scan.py": ("os.listdir *.is_dir *.read_text", "for lcc-admin fsck, not for a role"),
     "lcc/transport/links.py": ("*.unlink *.mkdir", "sockets and the real lock (Environment.lock)"),
-    "lcc/transport/certificates.py": ("*.read_bytes time.time", "keys and certificates; TLS is not simulated"),
+    "lcc/transport/tls/certificates.py": ("*.read_bytes time.time", "keys and certificates; TLS is not simulated"),
     "lcc/fetchers/names.py": ("threading.Thread", "asks the system's resolver; the reactor's own in a simulation"),
     "lcc/fetchers/tls.py": ("*.read_bytes", "certificates; TLS is not simulated"),
     "lcc/fetchers/file.py": ("os.open os.scandir *.is_dir", "fetches file: URLs, which are real files by definition"),

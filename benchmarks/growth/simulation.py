@@ -21,9 +21,9 @@ from twisted.internet.defer import Deferred
 
 from growth.world import World
 from lcc.config import QmConfig
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.domain.keys import url_key
-from lcc.domain.rules import QueueRules
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.notices.rules import QueueRules
 from lcc.model import FetchResult, KeyedNotice, SetHeader, SetPiece, UrlNotice
 from lcc.roles.qm.schedule.delays import Delays
 from lcc.roles.qm.schedule.ready_queue import ReadyQueue

@@ -22,7 +22,7 @@ from lcc.commands.errors import Failed
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError, StoreFull, StoreUnavailable
 from lcc.model import Provider
-from lcc.model.frontend import SubLcc
+from lcc.model.frontend.places import SubLcc
 from lcc.model.shellwords import shell_command
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.dialects import SqliteDialect, dialect_for

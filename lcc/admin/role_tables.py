@@ -14,9 +14,9 @@ import click
 from lcc.admin.context import Admin
 from lcc.commands.errors import Failed
 from lcc.commands.watch import clean
-from lcc.storage.database.answered_orders import AnsweredOrders
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.place import place_of
+from lcc.storage.database.tables.answered_orders import AnsweredOrders
 
 T = TypeVar("T")
 

@@ -12,11 +12,11 @@ from click.shell_completion import CompletionItem
 
 from lcc.admin.context import SEE_CHECK, SEE_PROVIDERS, Admin
 from lcc.commands.errors import Failed
-from lcc.domain.hours import parse_hours
+from lcc.domain.fetches.hours import parse_hours
 from lcc.domain.passwords import password_in
+from lcc.domain.registration.wishes import is_mail_address
 from lcc.domain.timezones import timezone_fault
 from lcc.domain.urls import normalise_root, scheme_of
-from lcc.domain.wishes import is_mail_address
 from lcc.errors import ConfigError, UrlError
 from lcc.fetchers.registry import schemes_fetched
 from lcc.storage.providers.pid_range import PID_MAX

@@ -42,7 +42,7 @@ from lcc.client.packages import PageStream
 from lcc.client.questions import URLS_MAX, answered_url, robots_body, site_robots, states_body
 from lcc.model.states import AnsweredUrl, AskedUrl, SiteRobots
 from lcc.numbers import INT64_MAX, parse_number
-from lcc.transport.http_client import Answer, HttpClient, HttpFailed
+from lcc.transport.http.client import Answer, HttpClient, HttpFailed
 
 CONTENT_BYTES_MAX = 8 << 20
 LINES_AHEAD = 1000

@@ -22,10 +22,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IConsumer
 
 from lcc.numbers import INT64_MAX, parse_number
-from lcc.transport.certificates import Credentials
-from lcc.transport.http_client import Answer, HttpClient, HttpFailed, is_address
-from lcc.transport.tls import CONTENT_ROLES, ClientTls
-from lcc.transport.tls_files import CertificateFiles
+from lcc.transport.http.client import Answer, HttpClient, HttpFailed, is_address
+from lcc.transport.tls.certificates import Credentials
+from lcc.transport.tls.contexts import CONTENT_ROLES, ClientTls
+from lcc.transport.tls.files import CertificateFiles
 
 REDIRECTS_MAX = 3
 MACHINES_REMEMBERED = 10_000

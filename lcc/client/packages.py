@@ -16,9 +16,9 @@ from lcc.client.ahead import Ahead
 from lcc.client.blocking import NO_LCC, CacheError, CutOff, read_row
 from lcc.model import CachedUrl
 from lcc.model.headers import pairs_of_lines, stored_headers
-from lcc.model.links import Page
 from lcc.model.sources import parse_sources
-from lcc.transport.http_client import Answer, HttpFailed
+from lcc.model.spider.links import Page
+from lcc.transport.http.client import Answer, HttpFailed
 
 AHEAD_BYTES = 1 << 20
 """Content that is taken from the connection before it is asked for, about."""

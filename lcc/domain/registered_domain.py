@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from publicsuffixlist import PublicSuffixList
 
-from lcc.domain.sites import without_port
+from lcc.domain.registration.sites import without_port
 
 _ADDRESS = re.compile(r"\[.*|.*\.\d+|\d+").fullmatch
 

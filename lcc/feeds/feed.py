@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from lcc.domain.websub import links_of_headers
+from lcc.domain.push.websub import links_of_headers
 from lcc.feeds.encodings import media_type
 from lcc.feeds.jsonfeed import looks_like_json, parse_json_feed
 from lcc.feeds.parsing import parse_feed, require_feed

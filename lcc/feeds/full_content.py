@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from lcc.domain.items import choose_policy, identify
+from lcc.domain.tasks.items import choose_policy, identify
 from lcc.feeds.feed import FeedPlugin
 from lcc.feeds.run import FeedRun
 from lcc.model.feed_options import ANYWHERE, SAME_HOST

@@ -7,7 +7,8 @@ from typing import Any
 
 from lcc.domain.wording import duration, number, utc
 from lcc.errors import code, entry_for
-from lcc.model.crawls import (
+from lcc.model.shellwords import shell_word
+from lcc.model.spider.crawls import (
     BUCKETS,
     NEVER,
     CrawlState,
@@ -19,7 +20,6 @@ from lcc.model.crawls import (
     StoreTrouble,
     UrlState,
 )
-from lcc.model.shellwords import shell_word
 from lcc.model.states import UnreadRobots
 from lcc.storage.spider.rows import write_settings
 

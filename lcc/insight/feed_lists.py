@@ -12,8 +12,8 @@ from lcc.model.feed_options import FeedOptions, feed_args
 from lcc.model.tasks import JobSpec, Task
 from lcc.protocols.opml import Outline
 from lcc.storage.database.transactions import Txn
-from lcc.storage.tasks.feed_views import FEED
-from lcc.storage.tasks.item_views import feeds_of
+from lcc.storage.tasks.feeds.item_views import feeds_of
+from lcc.storage.tasks.feeds.views import FEED
 from lcc.storage.tasks.orders import order_task
 from lcc.storage.tasks.views import PAGE_ROWS, tasks_page
 

@@ -12,7 +12,7 @@ from lcc.insight.why_words import say
 from lcc.model.feed_options import FeedOptions, read_feed_args
 from lcc.model.tasks import Job, JobState, Task, TaskState
 from lcc.storage.database.transactions import Txn
-from lcc.storage.tasks.item_views import StoredFeed, count_items, feeds_of
+from lcc.storage.tasks.feeds.item_views import StoredFeed, count_items, feeds_of
 from lcc.storage.tasks.views import job_log, jobs_page
 
 _LATEST = 2**62

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lcc.domain.wording import duration
-from lcc.model.hub import HubSubscriber
-from lcc.model.websub import HubState, HubSubscription
+from lcc.model.push.hub import HubSubscriber
+from lcc.model.push.websub import HubState, HubSubscription
 
 
 def hub_record(found: HubSubscription) -> dict[str, Any]:

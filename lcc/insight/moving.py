@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from lcc.domain.wording import utc
-from lcc.model.moves import Fence
+from lcc.model.frontend.moves import Fence
 from lcc.storage.database.transactions import Txn
 
 _WORDS = {

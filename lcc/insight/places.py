@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from lcc.domain.frontend import home_of, is_stale
+from lcc.domain.frontend.sub_lccs import home_of, is_stale
 from lcc.domain.wording import Lines, duration, more, number, utc
-from lcc.model.frontend import AtHome, Placement, SubLcc, SubState
-from lcc.model.moves import UNFINISHED, Move, MoveState
+from lcc.model.frontend.moves import UNFINISHED, Move, MoveState
+from lcc.model.frontend.places import AtHome, Placement, SubLcc, SubState
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.moves import last_move, moves_in
 from lcc.storage.fe.placements import placements

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lcc.domain.sites import host_of
+from lcc.domain.registration.sites import host_of
 from lcc.domain.urls import site_of
 from lcc.domain.wording import utc
-from lcc.model.pushes import KeyState, SiteKey
+from lcc.model.push.pushes import KeyState, SiteKey
 from lcc.model.shellwords import shell_command
 from lcc.storage.database.transactions import Txn
 from lcc.storage.push.keys import waiting_pushes

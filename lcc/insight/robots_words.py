@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lcc.domain.robots_rules import RULES, crawl_delay_seconds, visit_hours, visit_time
+from lcc.domain.fetches.robots_rules import RULES, crawl_delay_seconds, visit_hours, visit_time
 from lcc.model import Provider
 from lcc.model.states import SiteRobots
 from lcc.storage.providers.watched import BY_OPERATOR, CRAWL_DELAY_MAX

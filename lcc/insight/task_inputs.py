@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lcc.domain.due import EVERY_SECONDS_MAX, check_when
-from lcc.domain.kinds import ANY
+from lcc.domain.tasks.due import EVERY_SECONDS_MAX, check_when
+from lcc.domain.tasks.kinds import ANY
 from lcc.domain.urls import normalise, scheme_of
 from lcc.errors import UrlError
 from lcc.model.feed_options import FeedOptions

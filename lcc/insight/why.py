@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from lcc.config import Config
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.domain.keys import url_key
-from lcc.domain.timeslots import TimeSlots
 from lcc.insight.qm_state import Live, read_live
 from lcc.insight.records import as_record
 from lcc.model import FETCH_NOW, QueueRow, retry_time, source_text
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import NoSuchProvider, get_provider, provider_status
-from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.queue.maintenance.saved_state import saved_state
 from lcc.storage.views.inspect import (
     Count,
     View,

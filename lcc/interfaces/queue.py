@@ -39,11 +39,11 @@ from lcc.model import (
     UrlNotice,
     Waiting,
 )
-from lcc.model.moves import Fence
+from lcc.model.frontend.moves import Fence
 
 
 class IQueueRules(Interface):
-    """The rules of the queue, used by the store (pure: :class:`lcc.domain.rules.QueueRules`)."""
+    """The rules of the queue, used by the store (pure: :class:`lcc.domain.notices.rules.QueueRules`)."""
 
     def key(pid: int, curl: str, mimetype: str) -> bytes:
         """The key of a provider's URL (:data:`lcc.model.KEY_BYTES`)."""
@@ -127,7 +127,7 @@ class IQueueRules(Interface):
 
 class IQueueRepair(Interface):
     """Detection of, and recovery from, a database or spool that was restored from a backup
-    (:mod:`lcc.storage.queue.repair`)."""
+    (:mod:`lcc.storage.queue.maintenance.repair`)."""
 
     def progress() -> Deferred[tuple[str, int]]:
         """How far the cache has come: its timeline, and the number of its last change."""

@@ -11,8 +11,8 @@ from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:
     # Only for whoever has these plugins: all roles import this package.
-    from lcc.model.candidates import Candidate, Facts, FilterRules
-    from lcc.model.crawls import (
+    from lcc.model.spider.candidates import Candidate, Facts, FilterRules
+    from lcc.model.spider.crawls import (
         Crawl,
         CrawlSettings,
         FoundUrl,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         UrlAnswer,
         UrlOrder,
     )
-    from lcc.model.links import Page, PageLinks
+    from lcc.model.spider.links import Page, PageLinks
 
 
 class ILinkExtractor(Interface):
@@ -63,7 +63,7 @@ class IPageStore(Interface):
         :param folder: its own; it exists.
         :param place: as ``flush`` gave it and the frontier has it; empty: at the beginning.
         :param disk: a :class:`lcc.storage.disk.file_system.Disk`.
-        :param settings: a :class:`lcc.model.links.StoreSettings`.
+        :param settings: a :class:`lcc.model.spider.links.StoreSettings`.
         :raises OSError: it cannot be opened; may be tried again.
         """
 
@@ -245,7 +245,7 @@ class IFrontier(Interface):
         counted.
 
         :returns: by crawl and key, from which depth on links to a URL change nothing of it
-            (:meth:`lcc.model.crawls.UrlRow.settled_depth`); it is so for ever.  Of some URLs of the batch."""
+            (:meth:`lcc.model.spider.crawls.UrlRow.settled_depth`); it is so for ever.  Of some URLs of the batch."""
 
     def bound_waits(crawl: int, after: bytes, now: int) -> Deferred[bytes | None]:
         """The wall clock may have been set back: pull in what waits for too long in this crawl, a page of hosts at a

@@ -12,7 +12,7 @@ from lcc.model.tasks import ItemsStored, When
 
 
 class ITaskRules(Interface):
-    """When tasks and jobs are due, used by the store (pure: :class:`lcc.domain.task_rules.TaskRules`)."""
+    """When tasks and jobs are due, used by the store (pure: :class:`lcc.domain.tasks.rules.TaskRules`)."""
 
     def first_due(when: When, now: float) -> int:
         """When the first job of a task is due that is added, or resumed, now.  Raises ValueError: never."""
@@ -30,22 +30,22 @@ class ITaskRules(Interface):
         :param started_time: of its last job; None: there was none."""
 
     def robots_allow(rules: str, allow: str, url: str) -> bool:
-        """Whether a robots.txt allows a URL (:func:`lcc.domain.robots_rules.is_allowed`)."""
+        """Whether a robots.txt allows a URL (:func:`lcc.domain.fetches.robots_rules.is_allowed`)."""
 
     def robots_delay(rules: str) -> float:
         """The seconds between fetches that a robots.txt asks for
-        (:func:`lcc.domain.robots_rules.crawl_delay_seconds`)."""
+        (:func:`lcc.domain.fetches.robots_rules.crawl_delay_seconds`)."""
 
     def robots_hours(rules: str) -> str:
         """The hours, in UTC, in which a robots.txt wants visits; empty: any
-        (:func:`lcc.domain.robots_rules.visit_hours`)."""
+        (:func:`lcc.domain.fetches.robots_rules.visit_hours`)."""
 
     def robots_in_place(status: int) -> str:
-        """What an error allows in place of robots.txt (:func:`lcc.domain.robots_rules.allow_for`)."""
+        """What an error allows in place of robots.txt (:func:`lcc.domain.fetches.robots_rules.allow_for`)."""
 
     def is_mass_deletion(count: int, listed: int) -> bool:
         """Whether so many URLs are too many to go at once from what a sitemap has listed
-        (:func:`lcc.domain.deletions.is_mass_deletion`)."""
+        (:func:`lcc.domain.notices.deletions.is_mass_deletion`)."""
 
     def retry_due(job: int, attempt: int, now: float, before: float | None, wish_seconds: int | None) -> int | None:
         """When a job is tried again that has failed in passing, or was lost; None: never.
@@ -74,7 +74,7 @@ class ITaskRules(Interface):
 
 
 class IItemRules(Interface):
-    """Which items are the same, and which are news (pure: :class:`lcc.domain.items.ItemRules`)."""
+    """Which items are the same, and which are news (pure: :class:`lcc.domain.tasks.items.ItemRules`)."""
 
     def unknown_links(rows: Sequence[ItemRow], known: Mapping[bytes, KnownItem]) -> list[bytes]:
         """The links by which rows without a known identity may be known.

@@ -23,9 +23,9 @@ from twisted.web.server import NOT_DONE_YET, Request
 from lcc.config import MetricsConfig
 from lcc.metrics.exposition import Exposition
 from lcc.metrics.watched import Process
-from lcc.transport.http_replies import reply, reply_json
-from lcc.transport.http_server import GuardedSite, text_header
-from lcc.transport.limited import LimitedFactory
+from lcc.transport.http.replies import reply, reply_json
+from lcc.transport.http.server import GuardedSite, text_header
+from lcc.transport.ports.limited import LimitedFactory
 
 _log = Logger()
 

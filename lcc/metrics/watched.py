@@ -13,8 +13,8 @@ from twisted.internet.interfaces import IReactorTime
 from lcc.interfaces import IRoleMetrics
 from lcc.metrics.pulse import Pulse
 from lcc.model.metrics import Condition, Kind, Metric, Reading, counter, gauge, histogram
-from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
+from lcc.transport.ports.limited import LimitedFactory
 
 BUILD = Metric(Kind.INFO, "lcc_build", "Version information", ("version", "python", "twisted"))
 READY = gauge("lcc_ready", "1: the role is ready (/readyz)", "role")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import attrs
 
 POLICIES = ("id", "link", "hash")
-"""By what the items of a feed are known again, the best first (``lcc.domain.items``)."""
+"""By what the items of a feed are known again, the best first (``lcc.domain.tasks.items``)."""
 
 
 class Person(NamedTuple):

@@ -226,7 +226,7 @@ class Claim:
     :ivar saved_time: when the queue manager before this one said last how it is, on its wall clock (seconds since
         1970); 0: none ever did.
     :ivar saved_lease: how long its orders may be out, as it said, in seconds; 0: it did not.
-    :ivar timeline: name of the timeline that begins with it (:mod:`lcc.storage.database.timeline`).
+    :ivar timeline: name of the timeline that begins with it (:mod:`lcc.storage.database.tables.timeline`).
     :ivar timelines: those before that the database has come from, as far as they are known: name -> highest
         generation of a row; orders of higher ones are lost.
     """

@@ -72,7 +72,7 @@ class UnreadRobots(NamedTuple):
 
 
 class SiteRobots(NamedTuple):
-    """What robots.txt of a site says, as ``is_allowed`` of ``lcc.domain.robots_rules`` takes it.
+    """What robots.txt of a site says, as ``is_allowed`` of ``lcc.domain.fetches.robots_rules`` takes it.
 
     :ivar origin: ``scheme://host[:port]/``.
     :ivar allow: ``rules``: what they say; ``all``; ``none``: nothing, for now; empty: not known yet.

@@ -45,11 +45,11 @@ from lcc.numbers import parse_number
 from lcc.protocols.cp_uns import InitAccepted, InitRejected, SetAccepted, SetRejected, UnsMessage, UrlFault
 from lcc.protocols.cp_uns_client import ClientReader, init, reply_feed, set_begin, set_end, url_element
 from lcc.protocols.xmlfeed import Event
-from lcc.transport.certificates import Credentials
 from lcc.transport.stream import StreamLimits, XmlStream
-from lcc.transport.tls import ClientTls
-from lcc.transport.tls_endpoints import TlsClientEndpoint
-from lcc.transport.tls_files import CertificateFiles
+from lcc.transport.tls.certificates import Credentials
+from lcc.transport.tls.contexts import ClientTls
+from lcc.transport.tls.endpoints import TlsClientEndpoint
+from lcc.transport.tls.files import CertificateFiles
 
 DEFAULT_PORT = 9000
 _BATCH = 500

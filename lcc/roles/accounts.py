@@ -19,8 +19,8 @@ from twisted.logger import Logger
 from lcc.domain.throttle import LoginThrottle
 from lcc.storage.providers.passwords import is_slow, verify_password
 from lcc.storage.providers.web_users import NAME_CHARS, WebUser
-from lcc.transport.connection_limits import party_of_host
 from lcc.transport.constant_time import constant_time
+from lcc.transport.ports.connection_limits import party_of_host
 
 _log = Logger()
 

@@ -78,7 +78,8 @@ class Authenticator:
         """What whoever asks may see.
 
         :param token: None: there is none.
-        :param party: who asks, as :func:`lcc.transport.connection_limits.party_of` says; empty: nobody is counted.
+        :param party: who asks, as :func:`lcc.transport.ports.connection_limits.party_of` says; empty: nobody is
+            counted.
         :raises AccessDenied: nothing.
         :raises StoreUnavailable: the database cannot be reached.
         """

@@ -30,8 +30,8 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from lcc.domain.robots_rules import AGENT
-from lcc.model.links import ExtractionLimits, Page, PageLinks
+from lcc.domain.fetches.robots_rules import AGENT
+from lcc.model.spider.links import ExtractionLimits, Page, PageLinks
 from lcc.spider.messages import BadFrame, Frames, read_links, read_types, write_pages
 from lcc.workers.launch import python_process
 

@@ -17,10 +17,10 @@ from twisted.web.server import NOT_DONE_YET, Request
 
 from lcc.errors import StoreUnavailable
 from lcc.roles.accounts import Accounts, LoginRefused, Session, User
-from lcc.transport.http_pages import HTML, Page, read_form, read_query
-from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError, client_address, reply
-from lcc.transport.http_security import FormGuard, set_page_headers
-from lcc.transport.http_server import BodyRequest, text_header
+from lcc.transport.http.pages import HTML, Page, read_form, read_query
+from lcc.transport.http.replies import RETRY_SECONDS, Explained, HttpError, client_address, reply
+from lcc.transport.http.security import FormGuard, set_page_headers
+from lcc.transport.http.server import BodyRequest, text_header
 
 U = TypeVar("U", bound=User)
 

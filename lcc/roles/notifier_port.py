@@ -7,7 +7,7 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory, Protocol
 
-from lcc.transport.connection_limits import ConnectionLimits, Place, party_of
+from lcc.transport.ports.connection_limits import ConnectionLimits, Place, party_of
 
 
 def port_name(setting: str, roles: frozenset[str]) -> str:

@@ -202,7 +202,7 @@ def _certified_roles(transport: Any) -> frozenset[str] | None:
     if shown is None:
         return None  # it is no connection over TLS
     # Late: it loads OpenSSL (lcc.services.lean).
-    from lcc.transport.certificates import roles_of
+    from lcc.transport.tls.certificates import roles_of
 
     certificate = shown(as_cryptography=True)
     return None if certificate is None else roles_of(certificate) or None

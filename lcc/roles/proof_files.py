@@ -12,7 +12,7 @@ import attrs
 from zope.interface import implementer
 
 from lcc.config import BotConfig
-from lcc.domain.sites import follow_on_host, name_of
+from lcc.domain.registration.sites import follow_on_host, name_of
 from lcc.errors import FetchError
 from lcc.fetchers.addresses import literal_address
 from lcc.interfaces import IContentSink, IFetcher

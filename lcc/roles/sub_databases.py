@@ -7,7 +7,7 @@ from collections.abc import Callable
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
 
-from lcc.model.frontend import SubLcc
+from lcc.model.frontend.places import SubLcc
 from lcc.storage.database.database import Database
 from lcc.storage.database.migrations import MAIN
 from lcc.storage.database.place import Place

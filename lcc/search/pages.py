@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lcc.domain.elements import NOT_BROWSABLE
-from lcc.domain.sites import host_of
-from lcc.model.links import Page, PageLinks
+from lcc.domain.notices.elements import NOT_BROWSABLE
+from lcc.domain.registration.sites import host_of
+from lcc.model.spider.links import Page, PageLinks
 from lcc.model.states import CACHED
 from lcc.search.texts import TYPES
 from lcc.search.values import IndexChange, IndexedPage, RemovedPage
-from lcc.storage.database.key_ranges import is_untyped
+from lcc.storage.database.tables.key_ranges import is_untyped
 
 
 def is_read(page: Page) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from lcc.domain.mimetypes import normalise_mimetype
-from lcc.domain.sites import host_of
+from lcc.domain.registration.sites import host_of
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.numbers import parse_number

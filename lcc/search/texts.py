@@ -10,7 +10,7 @@ from typing import Any
 
 from lcc.feeds.plain import NAVIGATION, plain_text, squeezed
 from lcc.feeds.words import tidy, tidy_line
-from lcc.model.links import ExtractionLimits, PageLinks
+from lcc.model.spider.links import ExtractionLimits, PageLinks
 from lcc.spider.extractors.found import Document, Found
 from lcc.spider.extractors.headers import read_headers
 from lcc.spider.extractors.html import HtmlExtractor, in_utf8

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from lcc.domain.robots_rules import AGENT
-from lcc.model.links import ExtractionLimits, PageLinks
+from lcc.domain.fetches.robots_rules import AGENT
+from lcc.model.spider.links import ExtractionLimits, PageLinks
 from lcc.search.texts import TYPES, identifier, read_text
 from lcc.spider.extractors.found import Document
 from lcc.spider.worker import Worker, main

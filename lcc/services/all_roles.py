@@ -13,9 +13,9 @@ from twisted.application.service import MultiService
 from lcc.config import Config
 from lcc.services import bot, botm, cu, manager, push, qm, rs, scheduler, search, spider, uns, web
 from lcc.services.common import HomeService, RoleOptions, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.transport.pipes import Pipes
 
 

@@ -11,9 +11,9 @@ from lcc.roles.bot.engine import Robot
 from lcc.roles.bot.listening import ListeningRobot, TypistFactory
 from lcc.roles.bot.metrics import BotMetrics
 from lcc.services.common import RoleOptions, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.storage.disk.content_folder import AttemptFolder
 from lcc.storage.disk.fetch_sinks import NamedFolder
 from lcc.transport.links import PortService, RetryPolicy, link_service

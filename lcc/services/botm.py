@@ -16,15 +16,15 @@ from lcc.roles.botm.engine import BotMaster
 from lcc.roles.botm.metrics import BotmMetrics, RelayMetrics
 from lcc.roles.botm.relay import Relay
 from lcc.services.common import RoleOptions, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.storage.disk.content_folder import ContentFolder
 from lcc.storage.disk.content_sync import ContentSync
 from lcc.storage.disk.durable import DurableCounter
-from lcc.transport.http_client import HttpClient
-from lcc.transport.limited import LimitedFactory
+from lcc.transport.http.client import HttpClient
 from lcc.transport.links import PortService, RetryPolicy, link_service
+from lcc.transport.ports.limited import LimitedFactory
 from lcc.transport.wires import endpoint
 
 

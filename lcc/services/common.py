@@ -20,8 +20,8 @@ from twisted.python import usage
 from lcc.config import Config, load_config
 from lcc.errors import ConfigError
 from lcc.interfaces import IRoleMetrics
-from lcc.services import jsonlog
-from lcc.services.start_errors import report_start_errors
+from lcc.services.process import jsonlog
+from lcc.services.process.start_errors import report_start_errors
 from lcc.storage.disk.durable import make_folder_durably
 from lcc.storage.disk.file_system import Disk
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from twisted.python import usage
 
-from lcc.services.start_errors import START_FAULTS, start_error_lines
+from lcc.services.process.start_errors import START_FAULTS, start_error_lines
 
 
 def run(role: str, arguments: list[str]) -> None:

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from lcc.client.content import ContentClient
 from lcc.config import CU_SOCKET, Config, unix_socket_path
-from lcc.domain.websub import is_url
+from lcc.domain.push.websub import is_url
 from lcc.errors import ConfigError
 from lcc.fetchers.guarded_client import GuardedClient
 from lcc.roles.access import WITHOUT_TOKEN
@@ -25,9 +25,9 @@ from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.roles.cu.web.site import build_site
 from lcc.roles.cu.xml.session import XmlUsers
 from lcc.services.common import AtStop, HomeService, RoleOptions, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
 from lcc.storage.database.migrations import HUB, MAIN, TASKS
 from lcc.storage.database.place import place_of
@@ -35,8 +35,8 @@ from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.hub.subscribers import HubStore
 from lcc.storage.tasks.orders import order_robots
 from lcc.storage.views.readers import note_readings
-from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
+from lcc.transport.ports.limited import LimitedFactory
 from lcc.transport.wires import certificate_files, endpoint, endpoints
 
 QUESTIONS_PER_CONNECTION = 4

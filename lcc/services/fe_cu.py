@@ -8,7 +8,7 @@ from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred, succeed
 
 from lcc.config import Config
-from lcc.model.frontend import SubLcc
+from lcc.model.frontend.places import SubLcc
 from lcc.roles.cu.front.cache import FrontCache
 from lcc.roles.cu.front.robots import FrontRobots
 from lcc.roles.cu.front.subs import Subs
@@ -16,8 +16,8 @@ from lcc.roles.cu.questions import Questions
 from lcc.roles.sub_databases import SubDatabases
 from lcc.services.common import AtStop, RoleOptions, RoleService
 from lcc.services.cu import QUESTIONS_PER_CONNECTION, CuParts, build_hub, build_with
-from lcc.services.environment import Environment, real_environment
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.telemetry import watched
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.migrations import TASKS
 from lcc.storage.database.place import front_end_place, place_beside

@@ -8,9 +8,9 @@ from lcc.config import Config
 from lcc.roles.fe_rs.store import FrontRegistrationStore
 from lcc.roles.sub_databases import SubDatabases
 from lcc.services.common import RoleOptions, RoleService
-from lcc.services.environment import Environment, real_environment
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.telemetry import watched
 from lcc.services.rs import build_with
-from lcc.services.telemetry import watched
 from lcc.storage.database.place import front_end_place
 
 

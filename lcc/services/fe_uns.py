@@ -9,7 +9,7 @@ from twisted.internet.protocol import Protocol
 
 from lcc.config import Config
 from lcc.errors import ConfigError
-from lcc.model.frontend import Placement, SubLcc
+from lcc.model.frontend.places import Placement, SubLcc
 from lcc.protocols.hello import Hello
 from lcc.roles.fe_uns.console import FeUnsCommands
 from lcc.roles.fe_uns.engine import FeUns
@@ -23,17 +23,17 @@ from lcc.roles.notifier import NotifierLink
 from lcc.roles.notifier_port import NotifierPort, port_name
 from lcc.roles.sub_databases import SubDatabases
 from lcc.services.common import AtStop, HomeService, RoleOptions, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.gathering import Gathering
 from lcc.storage.database.place import front_end_place
 from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.fe.placements import placements
 from lcc.storage.fe.sublccs import list_sublccs
-from lcc.transport.connection_limits import ConnectionLimits, Place
 from lcc.transport.links import PortService, RetryPolicy, client_endpoint, link_service
+from lcc.transport.ports.connection_limits import ConnectionLimits, Place
 from lcc.transport.wires import endpoint, endpoints, sublcc_endpoint, sublcc_notifiers
 
 

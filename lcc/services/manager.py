@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 
 from lcc.client.content import ContentClient
 from lcc.config import Config, ManagerConfig
-from lcc.domain.kinds import KindSettings, parse_kinds
+from lcc.domain.tasks.kinds import KindSettings, parse_kinds
 from lcc.errors import ConfigError
 from lcc.roles.manager.console import ManagerCommands
 from lcc.roles.manager.content import Contents
@@ -28,9 +28,9 @@ from lcc.roles.manager.metrics import ManagerMetrics
 from lcc.roles.manager.remains import WorkersLock, enter_run, sweep
 from lcc.roles.manager.starting import MARK, Place, Workers, usual_path
 from lcc.services.common import HomeService, RoleOptions, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.storage.disk.durable import make_folder_durably, write_durably
 from lcc.storage.disk.file_system import Disk
 from lcc.transport.links import RetryPolicy, link_service

@@ -10,11 +10,11 @@ from twisted.internet.defer import DeferredList, maybeDeferred
 from twisted.web.resource import Resource
 
 from lcc.config import Config
-from lcc.domain.websub import is_url
+from lcc.domain.push.websub import is_url
 from lcc.errors import ConfigError
 from lcc.fetchers.guarded_client import GuardedClient
 from lcc.interfaces import IFetcher
-from lcc.model.pushes import PushClaim
+from lcc.model.push.pushes import PushClaim
 from lcc.roles.notifier import NotifierLink
 from lcc.roles.proof_files import ProofFiles, fetch_settings
 from lcc.roles.push.callbacks import Callbacks
@@ -27,9 +27,9 @@ from lcc.roles.push.sets_web import resources
 from lcc.roles.push.subscriber import Subscriber
 from lcc.roles.push.web import build_site
 from lcc.services.common import AtStop, HomeService, RoleOptions, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
 from lcc.storage.database.migrations import MAIN, PUSH, TASKS
 from lcc.storage.database.place import place_of

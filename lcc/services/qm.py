@@ -6,26 +6,26 @@ from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.config import Config
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.domain.mimetypes import ANY, MimePatterns
-from lcc.domain.rules import QueueRules
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.notices.rules import QueueRules
 from lcc.model.survey import Survey
 from lcc.roles.qm.console import QmCommands
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.metrics import QmMetrics
 from lcc.roles.qm.surveyor import LAG_SECONDS, Surveyor
 from lcc.services.common import HomeService, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
 from lcc.services.options import QmOptions
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.services.sublcc import sublcc_services
-from lcc.services.telemetry import watched
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.queue.store import QueueStore
 from lcc.storage.views.survey import survey
-from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService
+from lcc.transport.ports.limited import LimitedFactory
 from lcc.transport.wires import endpoint
 
 Options = QmOptions

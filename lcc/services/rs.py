@@ -15,9 +15,9 @@ from lcc.roles.rs.console import RsCommands
 from lcc.roles.rs.metrics import RsMetrics
 from lcc.roles.rs.web.site import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
 from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.providers.registrations import RegistrationStore

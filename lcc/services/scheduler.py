@@ -8,9 +8,9 @@ from twisted.application.service import MultiService
 from twisted.internet.defer import DeferredList, maybeDeferred
 
 from lcc.config import Config
-from lcc.domain.due import JobRetries
-from lcc.domain.items import ItemRules
-from lcc.domain.task_rules import TaskRules
+from lcc.domain.tasks.due import JobRetries
+from lcc.domain.tasks.items import ItemRules
+from lcc.domain.tasks.rules import TaskRules
 from lcc.model.tasks import TaskClaim
 from lcc.roles.notifier import NotifierLink
 from lcc.roles.scheduler.console import SchedulerCommands
@@ -21,18 +21,18 @@ from lcc.roles.scheduler.polls import Polls
 from lcc.roles.scheduler.texts import Texts
 from lcc.roles.scheduler.watched_sites import WatchedSites
 from lcc.services.common import HomeService, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
 from lcc.services.options import SchedulerOptions
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
 from lcc.storage.database.migrations import MAIN, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.database.probe import DatabaseProbe
-from lcc.storage.tasks.items import ItemStore
+from lcc.storage.tasks.feeds.items import ItemStore
 from lcc.storage.tasks.store import TaskStore
-from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService, RetryPolicy, link_service
+from lcc.transport.ports.limited import LimitedFactory
 from lcc.transport.wires import endpoint
 
 Options = SchedulerOptions

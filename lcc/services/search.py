@@ -15,13 +15,13 @@ from lcc.client.addresses import AddressError
 from lcc.client.cache import CacheClient
 from lcc.config import Config
 from lcc.errors import ConfigError
-from lcc.model.links import ExtractionLimits
+from lcc.model.spider.links import ExtractionLimits
 from lcc.roles.extraction import ExtractionPool, spawn_by
 from lcc.search.interfaces import INDEX, LOCK, REBUILD
 from lcc.services.common import HomeService, RoleOptions, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.disk.file_system import Disk
 from lcc.transport.links import PortService

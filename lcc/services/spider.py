@@ -12,8 +12,8 @@ from lcc.client.cache import CacheClient
 from lcc.config import Config
 from lcc.domain.spider.rules import FrontierRules
 from lcc.errors import ConfigError
-from lcc.model.crawls import SpiderClaim
-from lcc.model.links import ExtractionLimits, StoreSettings
+from lcc.model.spider.crawls import SpiderClaim
+from lcc.model.spider.links import ExtractionLimits, StoreSettings
 from lcc.roles.extraction import ExtractionPool, spawn_by
 from lcc.roles.notifier import NotifierLink
 from lcc.roles.spider.console import SpiderCommands
@@ -23,9 +23,9 @@ from lcc.roles.spider.metrics import SpiderMetrics
 from lcc.roles.spider.sites import Sites
 from lcc.roles.spider.web import build_site
 from lcc.services.common import HomeService, RoleOptions, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.spider.extractors.registry import extractors_by_type
 from lcc.spider.stores.registry import stores_named
 from lcc.storage.database.database import DatabaseService

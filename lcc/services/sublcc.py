@@ -7,12 +7,12 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from lcc.config import Config
-from lcc.model.frontend import SubLcc, SubState, Vitals
+from lcc.model.frontend.places import SubLcc, SubState, Vitals
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.moving import Moving
 from lcc.roles.qm.surveyor import Surveyor
 from lcc.roles.sub_databases import SubDatabases
-from lcc.services.environment import Environment
+from lcc.services.process.environment import Environment
 from lcc.storage.database.database import Database, DatabaseService
 from lcc.storage.database.migrations import TASKS
 from lcc.storage.database.place import front_end_place, place_beside

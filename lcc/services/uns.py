@@ -19,19 +19,19 @@ from lcc.roles.uns.metrics import UnsMetrics
 from lcc.roles.uns.notifiers.connection import notifier_port
 from lcc.roles.uns.port import ProviderPort
 from lcc.services.common import HomeService, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
 from lcc.services.options import UnsOptions
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.storage.database.database import DatabaseService
 from lcc.storage.database.probe import DatabaseProbe
 from lcc.storage.disk.spool import Spool
 from lcc.storage.providers.providers import ProviderReader
 from lcc.storage.providers.sessions import SessionStore, open_session_store
 from lcc.storage.providers.watched import Asker, TooManyWatched, find_or_make_watched, watch_site
-from lcc.transport.connection_limits import ConnectionLimits
 from lcc.transport.links import PortService, RetryPolicy, link_service
-from lcc.transport.proxy_protocol import BehindProxies, trusted_proxies
+from lcc.transport.ports.connection_limits import ConnectionLimits
+from lcc.transport.ports.proxy_protocol import BehindProxies, trusted_proxies
 from lcc.transport.wires import endpoint, endpoints
 
 Options = UnsOptions

@@ -22,16 +22,16 @@ from lcc.roles.web.pages.site import build_site
 from lcc.roles.web.processes import TIMEOUT_SECONDS, Processes
 from lcc.roles.web.state_file import StateFile
 from lcc.services.common import AtStop, HomeService, RoleOptions, RoleService
-from lcc.services.environment import Environment, real_environment
-from lcc.services.manhole import add_console
-from lcc.services.telemetry import watched
+from lcc.services.process.environment import Environment, real_environment
+from lcc.services.process.manhole import add_console
+from lcc.services.process.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
 from lcc.storage.database.migrations import HUB, MAIN, PUSH, SPIDER, TASKS
 from lcc.storage.database.place import place_of
-from lcc.transport.certificates import Credentials
-from lcc.transport.http_client import HttpClient, is_address
+from lcc.transport.http.client import HttpClient, is_address
 from lcc.transport.links import PortService
-from lcc.transport.tls import ClientTls
+from lcc.transport.tls.certificates import Credentials
+from lcc.transport.tls.contexts import ClientTls
 from lcc.transport.wires import certificate_files, endpoint, leaves_machine
 
 _LOCAL = re.compile(r"http://(?:127\.[0-9.]+|localhost|\[::1\])(?::\d+)?", re.ASCII).fullmatch

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 import attrs
 
 from lcc.config import SpiderConfig
-from lcc.domain.sites import host_of
+from lcc.domain.registration.sites import host_of
 from lcc.domain.urls import normalise
 from lcc.errors import ConfigError, UrlError
-from lcc.model.candidates import Candidate, FilterRules, TrapLimits
-from lcc.model.crawls import CRAWL_NAME_CHARS_MAX, CrawlSettings
+from lcc.model.spider.candidates import Candidate, FilterRules, TrapLimits
+from lcc.model.spider.crawls import CRAWL_NAME_CHARS_MAX, CrawlSettings
 from lcc.spider.filters.chain import FilterChain
 from lcc.spider.names import UrlNames
 from lcc.spider.names.host_resolver import read_host_resolver

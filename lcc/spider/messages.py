@@ -2,7 +2,7 @@
 
 To a worker: ``[[URL, TYPE, CHARSET, HEADERS, WHOLE, BYTES], …]`` as JSON in a frame, then the contents of all
 pages, one behind the other, in a second one.  From it: first ``{"types": […]}``, what it reads; then for each page,
-in order, a frame with the fields of a :class:`~lcc.model.links.PageLinks` as JSON.
+in order, a frame with the fields of a :class:`~lcc.model.spider.links.PageLinks` as JSON.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 
-from lcc.model.links import ExtractionLimits, Link, Page, PageLinks
+from lcc.model.spider.links import ExtractionLimits, Link, Page, PageLinks
 from lcc.spider.extractors.found import Document
 
 _LENGTH = struct.Struct(">I")

@@ -17,9 +17,9 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from lcc.domain.robots_rules import AGENT
+from lcc.domain.fetches.robots_rules import AGENT
 from lcc.feeds.plain import plain_text
-from lcc.model.links import ExtractionLimits, PageLinks
+from lcc.model.spider.links import ExtractionLimits, PageLinks
 from lcc.spider.extractors.extraction import Extraction
 from lcc.spider.extractors.found import Document
 from lcc.spider.extractors.html import HtmlExtractor, in_utf8

@@ -9,8 +9,8 @@ from typing import Any
 
 from twisted.internet.tcp import Connection
 
-from lcc.transport.limited import Limited
 from lcc.transport.pipes import PipeEnd
+from lcc.transport.ports.limited import Limited
 
 
 def direct_transport(transport: Any) -> Any:

@@ -32,11 +32,11 @@ from lcc.config import unix_socket_path
 from lcc.errors import Busy, ConfigError
 from lcc.transport.pipe_endpoints import NearEndpoint, PipeServerEndpoint
 from lcc.transport.pipes import Pipes
-from lcc.transport.tls_files import PREFIX
+from lcc.transport.tls.files import PREFIX
 from lcc.transport.wires import shown
 
 if TYPE_CHECKING:
-    from lcc.transport.tls_endpoints import TlsClientEndpoint
+    from lcc.transport.tls.endpoints import TlsClientEndpoint
 
 _log = Logger()
 

@@ -2,7 +2,7 @@
 
 ``tls:`` in ``lcc.toml`` stands for an endpoint over TLS whose certificates are those of ``[tls]``, and whose peer has
 a certificate for one of the wire's roles.  :func:`endpoint` writes all of that out (as
-:mod:`lcc.transport.tls_endpoints` reads it).  A wire between roles that leaves the machine has to be one of these,
+:mod:`lcc.transport.tls.endpoints` reads it).  A wire between roles that leaves the machine has to be one of these,
 unless ``[tls] insecure`` says otherwise.
 """
 
@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from lcc.config import ROLES, Config, is_local_endpoint, leads_to_this_machine, unix_socket_path
 from lcc.errors import ConfigError
 from lcc.model.notifiers import NOTIFIERS
-from lcc.transport.tls_files import PREFIX, CertificateFiles
+from lcc.transport.tls.files import PREFIX, CertificateFiles
 
 _log = Logger()
 

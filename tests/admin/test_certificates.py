@@ -19,8 +19,8 @@ from cryptography import x509
 from lcc.admin.cli import main
 from lcc.admin.setup import certificates
 from lcc.admin.setup.authority import Authority, AuthorityError, host_name, replace, write_new
-from lcc.transport.certificates import hosts_of, load, read_certificates, roles_of
-from lcc.transport.tls_files import CertificateFiles
+from lcc.transport.tls.certificates import hosts_of, load, read_certificates, roles_of
+from lcc.transport.tls.files import CertificateFiles
 
 Admin = Callable[..., Result]
 

@@ -19,14 +19,14 @@ from twisted.internet.defer import Deferred
 from lcc.admin.cli import main
 from lcc.admin.tasks.orders import answer
 from lcc.config import load_config
-from lcc.domain.items import ItemRules, choose_policy, identify
-from lcc.domain.task_rules import TaskRules
+from lcc.domain.tasks.items import ItemRules, choose_policy, identify
+from lcc.domain.tasks.rules import TaskRules
 from lcc.model.feeds import FeedInfo, FeedItem
 from lcc.model.items import as_json, feed_object, item_object
 from lcc.storage.database.migrations import TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.providers.providers import get_provider, list_providers
-from lcc.storage.tasks.items import ItemStore
+from lcc.storage.tasks.feeds.items import ItemStore
 from lcc.storage.tasks.store import TaskStore
 from tests.support.admin import Lcc
 from tests.support.databases import DirectDatabase, result_of

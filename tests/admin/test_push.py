@@ -9,9 +9,9 @@ import time
 import attrs
 
 from lcc.config import load_config
-from lcc.model.hub import HubSubscriber
-from lcc.model.pushes import KeyState, SiteKey
-from lcc.model.websub import HubState, HubSubscription
+from lcc.model.push.hub import HubSubscriber
+from lcc.model.push.pushes import KeyState, SiteKey
+from lcc.model.push.websub import HubState, HubSubscription
 from lcc.storage.database.migrations import HUB, PUSH
 from lcc.storage.database.place import place_of
 from lcc.storage.hub.subscribers import SUBSCRIBERS, digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lcc.admin.queue import queue
-from lcc.storage.database.rows import QUEUE
+from lcc.storage.database.tables.rows import QUEUE
 from lcc.storage.database.transactions import Txn
 from tests.support.admin import Lcc
 

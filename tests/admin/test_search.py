@@ -17,7 +17,7 @@ from lcc.domain.keys import url_key
 from lcc.search.index import IndexState, TextIndex
 from lcc.search.interfaces import IndexDamaged
 from lcc.search.values import IndexedPage, RemovedPage
-from lcc.storage.database.rows import DELETED
+from lcc.storage.database.tables.rows import DELETED
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.selected import Selection, page_by_key
 from tests.support.admin import Lcc

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lcc.errors import FetchError
-from lcc.storage.tasks.sitemaps import SITEMAP
+from lcc.storage.tasks.polling.sitemaps import SITEMAP
 from tests.admin.test_feeds import scheduler
 from tests.support.admin import Lcc
 from tests.support.databases import DirectDatabase

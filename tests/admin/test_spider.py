@@ -16,7 +16,7 @@ from lcc.admin.cli import main
 from lcc.admin.role_tables import RoleTables
 from lcc.config import load_config
 from lcc.errors import code, entry_for
-from lcc.model.crawls import FrontierBatch, HostRef, StoreWork, Verdict
+from lcc.model.spider.crawls import FrontierBatch, HostRef, StoreWork, Verdict
 from lcc.storage.database.migrations import SPIDER, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.providers.providers import list_providers

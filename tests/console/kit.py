@@ -21,7 +21,7 @@ from lcc.config import parse_config
 from lcc.domain.wording import Lines
 from lcc.interfaces import IRoleMetrics
 from lcc.services.common import RoleService
-from lcc.services.manhole import ManholeService
+from lcc.services.process.manhole import ManholeService
 
 PASSWORD = "correct horse"
 

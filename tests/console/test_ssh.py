@@ -304,7 +304,7 @@ def test_connections_are_bounded(tmp_path: Path, log: list[str]) -> Steps:
 )
 def test_it_listens_on_this_machine_only(tmp_path: Path, endpoint: str) -> None:
     from lcc.config import parse_config
-    from lcc.services.manhole import ManholeService
+    from lcc.services.process.manhole import ManholeService
 
     escaped = endpoint.replace("\\", "\\\\")
     with pytest.raises(ConfigError, match="UNIX socket or on loopback"):

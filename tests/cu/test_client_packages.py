@@ -15,7 +15,7 @@ from lcc.client.cache import CacheClient
 from lcc.client.packages import PageStream, TarPages, cached_url
 from lcc.insight.records import user_record
 from lcc.model.headers import header_pairs, stored_headers
-from lcc.model.links import Page
+from lcc.model.spider.links import Page
 from lcc.roles.cu.packages import tarball
 from lcc.roles.cu.packages.tarball import tar_header
 from tests.support.cache import Cache

@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 
 from lcc.client.blocking import CutOff
 from lcc.client.cache import RowStream
-from lcc.transport.http_client import HttpFailed
+from lcc.transport.http.client import HttpFailed
 
 ROW = b'{"key": "00", "state": "cached"}\n'
 END = b'{"next": "token"}\n'

@@ -29,7 +29,7 @@ from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello, Ready
 from lcc.protocols.work import UP, Checked, Intact, MachineHello, Settled, Verify, addressed
 from lcc.services import botm
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.storage.disk.content_paths import content_path
 from lcc.transport.links import PortService
 from tests.support.logs import LoggedErrors

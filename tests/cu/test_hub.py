@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from lcc.config import CuConfig
-from lcc.domain.websub import WebSubRefused, signature_fault
+from lcc.domain.push.websub import WebSubRefused, signature_fault
 from lcc.fetchers.guarded_client import NoAnswer, Reply
 from lcc.roles.access import EVERYTHING, Access
 from lcc.roles.cu.cache import OneLcc

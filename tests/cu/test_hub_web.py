@@ -13,10 +13,10 @@ from lxml import etree
 from twisted.internet.threads import deferToThread
 
 from lcc.config import parse_config
-from lcc.domain.websub import signature_fault
+from lcc.domain.push.websub import signature_fault
 from lcc.errors import ConfigError
 from lcc.services import cu
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from tests.support.cache import Cache, add_user
 from tests.support.databases import Backend
 from tests.support.ports import free_port

@@ -13,11 +13,11 @@ from twisted.internet.threads import deferToThread
 from lcc.client import blocking
 from lcc.client.blocking import Gone, Refused, StartAgain
 from lcc.client.cache import CacheClient
-from lcc.domain.items import ItemRules
 from lcc.domain.keys import url_key
+from lcc.domain.tasks.items import ItemRules
 from lcc.model.feeds import PageText
 from lcc.model.items import as_json, text_object
-from lcc.storage.tasks.items import ItemStore
+from lcc.storage.tasks.feeds.items import ItemStore
 from tests.support.browser import Reply
 from tests.support.cache import Cache, add_user
 from tests.support.databases import Backend, DirectDatabase

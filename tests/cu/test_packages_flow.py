@@ -18,7 +18,7 @@ from twisted.internet.threads import deferToThread
 
 from lcc.roles.cu.packages import bodies
 from lcc.storage.disk.content_paths import content_path
-from lcc.transport import http_streaming
+from lcc.transport.http import streaming as http_streaming
 from tests.support.cache import Cache, add_user
 from tests.support.databases import Backend
 from tests.support.packages import A, Unpacked, put

@@ -14,7 +14,7 @@ from lcc.client.blocking import UnixConnection
 from lcc.config import parse_config
 from lcc.errors import ConfigError
 from lcc.services import cu
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.transport.links import PortService
 from tests.support.databases import Backend
 

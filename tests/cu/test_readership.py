@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from lcc.errors import StoreUnavailable
 from lcc.roles.access import Access
 from lcc.roles.cu.readership import WRITE_SECONDS, Readership
-from lcc.storage.database.timeline import current_timeline
+from lcc.storage.database.tables.timeline import current_timeline
 from lcc.storage.providers.content_users import ContentUser, add_content_user, remove_content_user
 from lcc.storage.views.readers import Reader, Reading, count_readers, list_readers, note_readings
 from tests.support.cache import Cache, add_user

@@ -20,7 +20,7 @@ from lcc.domain.keys import url_key
 from lcc.model import Provider
 from lcc.roles.cu.resourcesync import CHANGES_EACH
 from lcc.roles.cu.web.resourcesync import Lists
-from lcc.storage.database.status import database_epoch
+from lcc.storage.database.tables.status import database_epoch
 from lcc.storage.providers.providers import add_provider
 from tests.support.cache import NOW, Cache, add_user
 from tests.support.databases import Backend

@@ -8,7 +8,7 @@ from zlib import crc32
 import pytest
 
 from lcc.model import CachedUrl
-from lcc.model.crawls import bucket_of
+from lcc.model.spider.crawls import bucket_of
 from lcc.roles.cu.query import Query, QueryError, parse_query
 from lcc.roles.cu.selection import begin, pages, read_page
 from lcc.roles.cu.tokens import StartAgain, TokenError

@@ -7,7 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from lcc.transport import http_streaming
+from lcc.transport.http import streaming as http_streaming
 
 
 class Taking:

@@ -10,7 +10,7 @@ import pytest_twisted
 from twisted.internet.threads import deferToThread
 
 from lcc.domain.keys import url_key
-from lcc.storage.database.rows import POLLED, WITHDRAWN
+from lcc.storage.database.tables.rows import POLLED, WITHDRAWN
 from tests.support.cache import Cache, add_user
 from tests.support.databases import Backend
 from tests.support.roles.content_users import Api

@@ -14,7 +14,7 @@ from lcc.protocols.cu import QUERY_LIMITS
 from lcc.protocols.xmlfeed import NAMESPACE
 from lcc.roles.access import access_token
 from lcc.roles.cu.xml import contents
-from lcc.storage.database.timeline import continue_timeline
+from lcc.storage.database.tables.timeline import continue_timeline
 from lcc.storage.providers.content_users import ContentUser, add_content_user, remove_content_user
 from lcc.storage.providers.passwords import generate_password, hash_password
 from lcc.storage.views import selected

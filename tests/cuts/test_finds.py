@@ -17,7 +17,7 @@ from lcc.roles.peer import Peer
 from lcc.roles.uns.forwarder import Forwarder
 from lcc.roles.uns.session import Session
 from lcc.roles.upstream import Upstream
-from lcc.transport.http_client import HttpFailed
+from lcc.transport.http.client import HttpFailed
 from tests.support.net import Cut
 from tests.support.switches import LONG
 

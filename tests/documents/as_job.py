@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from lcc.config import ManagerConfig
-from lcc.domain.kinds import KindSettings
+from lcc.domain.tasks.kinds import KindSettings
 from lcc.protocols.jobs import RunJob
 from lcc.protocols.worker import REQUESTS, WORKER_LIMITS, Refused
 from lcc.protocols.xmlfeed import Start, XmlFeed

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.autoperiod import (
+from lcc.domain.tasks.autoperiod import (
     Poll,
     next_period,
     next_poll,

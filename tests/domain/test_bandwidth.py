@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.bandwidth import after_start, changed, charge
+from lcc.domain.fetches.bandwidth import after_start, changed, charge
 
 fetches = st.lists(
     st.tuples(st.floats(0, 50), st.floats(0.001, 20), st.integers(0, 100_000)), min_size=1, max_size=40

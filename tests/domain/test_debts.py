@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.debts import KEPT_SECONDS, Debts
+from lcc.domain.fetches.debts import KEPT_SECONDS, Debts
 from lcc.roles.bot.run import PAY_SECONDS_MAX
 
 

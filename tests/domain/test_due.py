@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.due import SPREAD_SECONDS, JobRetries, check_when, due_by, first_due, next_due, parse_at, spread
+from lcc.domain.tasks.due import SPREAD_SECONDS, JobRetries, check_when, due_by, first_due, next_due, parse_at, spread
 from lcc.model.tasks import REPEATED_SECONDS, When
 
 NOW = 1_780_000_000

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lcc.domain.elements import TEXT_CHARS, ElementChecker, ElementError, as_sent
 from lcc.domain.mimetypes import MimePatterns
+from lcc.domain.notices.elements import TEXT_CHARS, ElementChecker, ElementError, as_sent
 from lcc.domain.urls import URL_CHARS, Roots
 from lcc.errors import SetError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lcc.config import DEFAULT_MIMETYPES
-from lcc.domain.elements import ElementChecker, ElementError
 from lcc.domain.mimetypes import ANY, MimePatterns
+from lcc.domain.notices.elements import ElementChecker, ElementError
 from lcc.domain.urls import Roots
 from lcc.model import Source, UrlNotice
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.config import DEFAULT_MIMETYPES
-from lcc.domain.elements import _TEXTS, _URLS, ElementChecker, ElementError
 from lcc.domain.mimetypes import MimePatterns
+from lcc.domain.notices.elements import _TEXTS, _URLS, ElementChecker, ElementError
 from lcc.domain.urls import Roots, normalise
 from lcc.errors import SetError
 from lcc.model import UrlNotice

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lcc.domain.spider.keys import found_url, host_key, host_of_root, url_key
 from lcc.domain.spider.rules import FrontierRules, coarse, history, rank, shares
 from lcc.errors import code
-from lcc.model.crawls import NEVER, CrawlSettings, UrlOrder, bucket_of
+from lcc.model.spider.crawls import NEVER, CrawlSettings, UrlOrder, bucket_of
 
 RULES = FrontierRules(window=10)
 HOUR, DAY = 3600, 86400

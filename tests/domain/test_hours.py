@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.hours import hours_text, parse_hours
+from lcc.domain.fetches.hours import hours_text, parse_hours
 
 
 def slots_of(text: str, slots: int = 24) -> list[int]:

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from lcc.domain.spider.rules import START_CASH, rank, shares
-from lcc.model.crawls import UrlOrder
+from lcc.model.spider.crawls import UrlOrder
 
 Web = list[list[int]]
 """Of each page, those that it links to; 0 is the start."""

@@ -6,7 +6,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.items import FLAPS_MAX, ItemRules, choose_policy, digest_of, identify
+from lcc.domain.tasks.items import FLAPS_MAX, ItemRules, choose_policy, digest_of, identify
 from lcc.model.feeds import Body, Category, Enclosure, FeedItem, Person, Place
 from lcc.model.items import ItemRow, Judged, KnownItem, News, link_hash
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lcc.domain.job_hosts import check_rules, may_run
+from lcc.domain.tasks.job_hosts import check_rules, may_run
 
 
 @pytest.mark.parametrize(

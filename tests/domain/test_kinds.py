@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lcc.domain.kinds import KindSettings, parse_kinds
+from lcc.domain.tasks.kinds import KindSettings, parse_kinds
 from lcc.model.tasks import NAME_CHARS_MAX
 
 USUAL = KindSettings(4, 300.0, 10.0, 1, 2, 3, 4, 5, 10)

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lcc.config import DEFAULT_MIMETYPES
-from lcc.domain.elements import ElementChecker, as_sent
 from lcc.domain.mimetypes import MimePatterns
-from lcc.domain.normal_values import VALUES, absolute_urls, is_usual, normal_base, relative_urls
+from lcc.domain.notices.elements import ElementChecker, as_sent
+from lcc.domain.notices.normal_values import VALUES, absolute_urls, is_usual, normal_base, relative_urls
 from lcc.domain.urls import Roots
 from lcc.model import UrlNotice
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.quota import over_quota
+from lcc.domain.notices.quota import over_quota
 from lcc.errors import code
 from lcc.model import Quota
 

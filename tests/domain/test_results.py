@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lcc.domain import results
-from lcc.domain.results import ResultCounts, holds_provider, result_name
+from lcc.domain.fetches import results
+from lcc.domain.fetches.results import ResultCounts, holds_provider, result_name
 from lcc.errors import ERRORS, Remedy
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from lcc.domain.fetches.retries import SPREAD, delay_seconds, doubled_seconds
 from lcc.domain.keys import url_key
-from lcc.domain.retries import SPREAD, delay_seconds, doubled_seconds
 from lcc.model import FETCH_NOW, RETRY_SLOT_SECONDS, retry_slot, retry_time
 
 SECONDS = st.floats(0.01, 1e7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lcc.domain.revalidation import may_be_unchanged
+from lcc.domain.fetches.revalidation import may_be_unchanged
 from lcc.model import CachedState, UrlNotice
 
 A, B, C = "a" * 32, "b" * 32, "c" * 32

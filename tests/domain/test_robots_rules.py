@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.hours import parse_hours
-from lcc.domain.robots_rules import (
+from lcc.domain.fetches.hours import parse_hours
+from lcc.domain.fetches.robots_rules import (
     ALL,
     NONE,
     RULES,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.sites import (
+from lcc.domain.registration.sites import (
     FILE_NAME_CHARS,
     file_in,
     follow_on_host,

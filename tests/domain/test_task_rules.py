@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lcc.domain.due import JobRetries, due_by, first_due, next_due
-from lcc.domain.robots_rules import ALL, NONE, RULES
-from lcc.domain.task_rules import TaskRules
+from lcc.domain.fetches.robots_rules import ALL, NONE, RULES
+from lcc.domain.tasks.due import JobRetries, due_by, first_due, next_due
+from lcc.domain.tasks.rules import TaskRules
 from lcc.model.tasks import When
 
 NOW = 1_780_000_000

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.hours import parse_hours
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.fetches.hours import parse_hours
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.model import FETCH_NOW
 
 ZONES = (

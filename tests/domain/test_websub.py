@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.websub import (
+from lcc.domain.push.websub import (
     RENEWAL_SECONDS_MAX,
     WebSubRefused,
     hub_named,
@@ -23,7 +23,7 @@ from lcc.domain.websub import (
     sign,
     signature_fault,
 )
-from lcc.model.websub import HubOfFeed, HubState, HubSubscription
+from lcc.model.push.websub import HubOfFeed, HubState, HubSubscription
 
 BASE = "http://www.example.org/news/feed.xml"
 HUB, TOPIC = "https://hub.example.net/", "http://www.example.org/news/feed.xml?a=%7e"

@@ -6,8 +6,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from lcc.domain.urls import URL_CHARS
-from lcc.domain.websub import (
+from lcc.domain.push.websub import (
     CHALLENGE_CHARS_MAX,
     FIELDS_MAX,
     LEASE_ASKED_SECONDS,
@@ -30,7 +29,8 @@ from lcc.domain.websub import (
     signature_fault,
     subscription_form,
 )
-from lcc.model.websub import HubOfFeed, HubState, HubSubscription
+from lcc.domain.urls import URL_CHARS
+from lcc.model.push.websub import HubOfFeed, HubState, HubSubscription
 
 FEED = "http://site.example/feed"
 ASKED = HubSubscription("id", 1, FEED, "http://hub.example/", "secret", HubState.ASKING, 1, 1, 1)

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.hours import parse_hours
-from lcc.domain.timezones import timezone_fault
-from lcc.domain.wishes import (
+from lcc.domain.fetches.hours import parse_hours
+from lcc.domain.registration.wishes import (
     CONTACT_CHARS,
     HOURS_CHARS,
     Allowed,
@@ -17,6 +16,7 @@ from lcc.domain.wishes import (
     read_site,
     read_wishes,
 )
+from lcc.domain.timezones import timezone_fault
 from lcc.model import Wishes
 
 FREE = Allowed(priority_max=2)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.words import decide_among, without_told
+from lcc.domain.notices.words import decide_among, without_told
 from lcc.model import Action, CachedState, Decision, QueuedState, Source, Standing, UrlNotice
 
 TOLD, PUSHED, LISTED, FEED, LINK, POLLED = map(int, Source)

@@ -13,12 +13,12 @@ from twisted.internet.defer import succeed
 from twisted.internet.task import Clock
 
 from lcc.config import QmConfig
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.domain.keys import url_key
-from lcc.domain.rules import QueueRules
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.notices.rules import QueueRules
 from lcc.errors import StoreUnavailable
 from lcc.model import Provider
-from lcc.model.moves import Move, MoveState
+from lcc.model.frontend.moves import Move, MoveState
 from lcc.roles.cu.formats import Nothing
 from lcc.roles.cu.front.cache import FrontCache
 from lcc.roles.cu.front.robots import FrontRobots
@@ -26,7 +26,7 @@ from lcc.roles.cu.front.subs import Subs
 from lcc.roles.cu.query import Query
 from lcc.roles.sub_databases import SubDatabases
 from lcc.storage.database.migrations import FE, MAIN
-from lcc.storage.database.rows import CACHED, DELETED, empty_cache_row
+from lcc.storage.database.tables.rows import CACHED, DELETED, empty_cache_row
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves
 from lcc.storage.fe.sublccs import add_sublcc, get_sublcc

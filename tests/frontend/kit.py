@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 
 from lcc.config import FeUnsConfig
 from lcc.errors import StoreUnavailable
-from lcc.model.frontend import AtHome, Placement, SubLcc
+from lcc.model.frontend.places import AtHome, Placement, SubLcc
 from lcc.roles.fe_uns.engine import FeUns, Unreachable
 from lcc.roles.fe_uns.port import ProviderPort
 from lcc.transport.splice import SpliceEnd

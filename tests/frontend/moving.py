@@ -12,13 +12,13 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from lcc.domain.items import ItemRules
-from lcc.domain.rules import QueueRules
-from lcc.domain.task_rules import TaskRules
+from lcc.domain.notices.rules import QueueRules
+from lcc.domain.tasks.items import ItemRules
+from lcc.domain.tasks.rules import TaskRules
 from lcc.model import UrlNotice
 from lcc.model.content_batches import StoredFile, write_stored
-from lcc.model.frontend import AtHome, SubLcc
-from lcc.model.moves import Move, MoveState
+from lcc.model.frontend.moves import Move, MoveState
+from lcc.model.frontend.places import AtHome, SubLcc
 from lcc.protocols.work import Fetch
 from lcc.roles.qm.moves.moving import Moving
 from lcc.storage.database.migrations import FE, TASKS
@@ -26,9 +26,9 @@ from lcc.storage.fe import moves
 from lcc.storage.fe.placements import placements
 from lcc.storage.fe.sublccs import add_sublcc, get_sublcc
 from lcc.storage.providers.pid_range import limit_pids
-from lcc.storage.queue.carried import carried_names
+from lcc.storage.queue.moves.carried import carried_names
 from lcc.storage.queue.store import QueueStore
-from lcc.storage.tasks.items import ItemStore
+from lcc.storage.tasks.feeds.items import ItemStore
 from lcc.storage.tasks.store import TaskStore
 from lcc.testing.inline_database import InlineDatabase
 from tests.frontend.kit import NOW, sublcc

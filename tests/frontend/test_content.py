@@ -15,7 +15,7 @@ from twisted.internet.task import Clock
 
 from lcc.config import CuConfig
 from lcc.errors import StoreUnavailable
-from lcc.model.frontend import AtHome, SubState
+from lcc.model.frontend.places import AtHome, SubState
 from lcc.roles.cu.answers import begin_answer
 from lcc.roles.cu.atom import changed_lately
 from lcc.roles.cu.cache import OneLcc, row_of
@@ -27,7 +27,7 @@ from lcc.roles.cu.tokens import StartAgain, TokenError
 from lcc.roles.cu.waiting import answer_when_changed
 from lcc.roles.cu.watcher import PERIOD_SECONDS, ChangeWatcher
 from lcc.roles.cu.web.site import build_site
-from lcc.storage.database.timeline import current_timeline
+from lcc.storage.database.tables.timeline import current_timeline
 from lcc.storage.fe.placements import put_making
 from tests.frontend.kit import NOW
 from tests.frontend.worlds import PIDS, Worlds

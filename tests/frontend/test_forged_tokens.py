@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from lcc.client.blocking import Cache, UnixConnection
-from lcc.model.moves import MoveState
+from lcc.model.frontend.moves import MoveState
 from lcc.numbers import INT64_MAX
 from tests.frontend.moving import Front
 from tests.support.processes.front_end import FrontEnd

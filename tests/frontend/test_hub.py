@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lcc.domain.websub import WebSubRefused
+from lcc.domain.push.websub import WebSubRefused
 from lcc.roles.cu.front.subs import AWAY_SECONDS
 from lcc.roles.cu.hub.positions import Position, covers, position_of, token_at
 from lcc.storage.hub.subscribers import list_subscribers

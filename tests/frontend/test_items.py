@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from lcc.errors import StoreUnavailable
-from lcc.model.frontend import SubState
+from lcc.model.frontend.places import SubState
 from lcc.roles.access import EVERYTHING, Access
 from lcc.roles.cu.front.subs import AWAY_SECONDS
 from lcc.roles.cu.front.tokens import FrontToken, Position, parse_front_token

@@ -7,7 +7,7 @@ import re
 import pytest
 from twisted.internet.error import ConnectionLost
 
-from lcc.model.frontend import AtHome, SubState
+from lcc.model.frontend.places import AtHome, SubState
 from lcc.protocols.cp_uns_client import init
 from tests.frontend.kit import Client, Proxy, sublcc
 from tests.support.logs import LoggedErrors

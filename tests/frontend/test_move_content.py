@@ -9,9 +9,9 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from lcc.model.content_batches import FILE_BYTES_MAX
-from lcc.model.moves import MoveState
+from lcc.model.frontend.moves import MoveState
 from lcc.storage.fe import moves
-from lcc.storage.queue.carried import MISSED
+from lcc.storage.queue.moves.carried import MISSED
 from lcc.storage.queue.moves.staging import content_left as carried_left
 from lcc.storage.queue.moves.staging import missed as carried_missed
 from lcc.testing.inline_database import InlineDatabase

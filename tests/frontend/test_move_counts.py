@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from lcc.model.frontend.moves import MoveState
 from lcc.model.metrics import Buckets
-from lcc.model.moves import MoveState
 from lcc.roles.qm.console import QmCommands
 from lcc.roles.qm.metrics import QmMetrics
 from lcc.roles.qm.moves import mover

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from lcc.model.frontend import SubLcc
-from lcc.model.moves import Move, MoveState
+from lcc.model.frontend.moves import Move, MoveState
+from lcc.model.frontend.places import SubLcc
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import FE
 from lcc.storage.database.transactions import Txn

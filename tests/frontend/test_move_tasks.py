@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from lcc.model.moves import MoveState
+from lcc.model.frontend.moves import MoveState
 from lcc.model.tasks import Assigned, JobResult, JobSpec, JobState, Task, TaskState, When
 from lcc.storage.fe import moves
 from lcc.storage.tasks.orders import order_task

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from lcc.model.frontend import AtHome
-from lcc.model.moves import Move, MoveState
+from lcc.model.frontend.moves import Move, MoveState
+from lcc.model.frontend.places import AtHome
 from lcc.roles.qm.moves import mover, obeying
 from lcc.storage.fe import moves
 from lcc.storage.queue.moves.leaving import leave_page

@@ -13,8 +13,8 @@ from twisted.internet.defer import Deferred
 from lcc.config import RsConfig, WatchedConfig
 from lcc.errors import RegistrationRefused, code
 from lcc.model import Proves, Provider, Registration
-from lcc.model.frontend import SubLcc
-from lcc.model.moves import MoveState
+from lcc.model.frontend.moves import MoveState
+from lcc.model.frontend.places import SubLcc
 from lcc.model.notifiers import NOTIFIERS
 from lcc.model.sources import Source
 from lcc.roles.fe_rs import store as fe_rs_store
@@ -35,7 +35,7 @@ from lcc.storage.providers.watched import (
     watch_again,
     watch_site,
 )
-from lcc.transport.connection_limits import ConnectionLimits
+from lcc.transport.ports.connection_limits import ConnectionLimits
 from tests.frontend.kit import NOW, vitals
 from tests.frontend.moving import Front
 from tests.frontend.test_moves import make_front

@@ -10,8 +10,8 @@ import attrs
 import pytest
 
 from lcc.config import WatchedConfig
-from lcc.model.frontend import AtHome
-from lcc.model.moves import MoveState
+from lcc.model.frontend.moves import MoveState
+from lcc.model.frontend.places import AtHome
 from lcc.model.sources import Source
 from lcc.roles.qm.moves import copying, mover, obeying
 from lcc.storage.fe import moves
@@ -24,7 +24,7 @@ from lcc.storage.providers.providers import (
 )
 from lcc.storage.providers.sessions import ORDER_JUMP, absorbed_numbers
 from lcc.storage.providers.watched import find_or_make_watched
-from lcc.storage.queue.consistency import CHECKS
+from lcc.storage.queue.maintenance.consistency import CHECKS
 from lcc.storage.queue.moves import departing
 from lcc.storage.queue.moves.arrivals import arrive_page
 from lcc.storage.queue.moves.leaving import leave_page

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from lcc.config import WatchedConfig
 from lcc.errors import StoreUnavailable, code
 from lcc.model import Provider
-from lcc.model.frontend import AtHome, SubLcc
+from lcc.model.frontend.places import AtHome, SubLcc
 from lcc.model.notifiers import NOTIFIERS, NoticeOutcome, SourcedSet
 from lcc.model.sources import Source
 from lcc.protocols.hello import Hello
@@ -30,7 +30,7 @@ from lcc.storage.fe.sites import KEPT_SECONDS, claim_site
 from lcc.storage.fe.sublccs import add_sublcc, report_vitals
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.providers.watched import SOMEBODY, find_or_make_watched
-from lcc.transport.connection_limits import ConnectionLimits, Place
+from lcc.transport.ports.connection_limits import ConnectionLimits, Place
 from tests.frontend.kit import NOW, Proxy, sublcc, vitals
 from tests.support.databases import Backend, DirectDatabase, result_of
 from tests.support.roles.uns import World, absorbed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lcc.admin.context import Admin
-from lcc.model.frontend import AtHome
+from lcc.model.frontend.places import AtHome
 from lcc.storage.fe import moves
 from lcc.storage.fe.sublccs import get_sublcc, report_vitals
 from tests.frontend.kit import NOW, vitals

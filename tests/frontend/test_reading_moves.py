@@ -12,7 +12,7 @@ import pytest
 from lxml import etree
 from twisted.internet.defer import Deferred
 
-from lcc.model.moves import MoveState
+from lcc.model.frontend.moves import MoveState
 from lcc.roles.access import EVERYTHING
 from lcc.roles.cu import resourcesync
 from lcc.roles.cu.atom import changed_lately

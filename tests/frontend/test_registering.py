@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred, fail
 from lcc.config import RsConfig, WatchedConfig
 from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.model import Progress, Proves, Provider, Registration
-from lcc.model.frontend import AtHome, Placement, SubLcc, SubState
+from lcc.model.frontend.places import AtHome, Placement, SubLcc, SubState
 from lcc.roles.fe_rs.store import FrontRegistrationStore
 from lcc.roles.sub_databases import SubDatabases
 from lcc.storage.database.migrations import FE, MAIN

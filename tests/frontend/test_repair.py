@@ -16,8 +16,8 @@ from twisted.internet.defer import Deferred, succeed
 from lcc.admin.cli import main
 from lcc.admin.context import Admin
 from lcc.errors import StoreUnavailable
-from lcc.model.frontend import AtHome
-from lcc.model.moves import Fence, MoveState
+from lcc.model.frontend.moves import Fence, MoveState
+from lcc.model.frontend.places import AtHome
 from lcc.roles.cu.formats import Nothing
 from lcc.roles.cu.front.cache import FrontCache
 from lcc.roles.cu.front.robots import FrontRobots

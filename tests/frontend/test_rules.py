@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from lcc.domain.frontend import free_room, home_of, is_stale, with_most_room
-from lcc.model.frontend import SubState
+from lcc.domain.frontend.sub_lccs import free_room, home_of, is_stale, with_most_room
+from lcc.model.frontend.places import SubState
 from tests.frontend.kit import NOW, sublcc, vitals
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from lcc.config import DatabaseConfig
 from lcc.model import Provider
-from lcc.model.frontend import AtHome, Placement, SubState, Vitals
+from lcc.model.frontend.places import AtHome, Placement, SubState, Vitals
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import FE, MAIN, SchemaError, migrations
 from lcc.storage.fe.placements import being_made, count_placed, made, placements, put_making, unmade

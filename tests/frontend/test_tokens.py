@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lcc.errors import StoreUnavailable
-from lcc.model.moves import MoveState
+from lcc.model.frontend.moves import MoveState
 from lcc.roles.cu.front import changes, listing
 from lcc.roles.cu.front.tokens import FrontToken, Position, parse_front_token
 from lcc.roles.cu.query import Query

@@ -10,9 +10,9 @@ from typing import Any
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
-from lcc.domain.items import ItemRules
+from lcc.domain.tasks.items import ItemRules
 from lcc.errors import StoreUnavailable
-from lcc.model.frontend import SubLcc, SubState
+from lcc.model.frontend.places import SubLcc, SubState
 from lcc.model.items import as_json
 from lcc.roles.cu.cache import OneLcc
 from lcc.roles.cu.front.cache import FrontCache
@@ -24,7 +24,7 @@ from lcc.storage.database.migrations import FE, MAIN, TASKS
 from lcc.storage.database.place import Place, place_beside
 from lcc.storage.fe.placements import made, put_making
 from lcc.storage.fe.sublccs import add_sublcc, change_sublcc
-from lcc.storage.tasks.items import ItemStore
+from lcc.storage.tasks.feeds.items import ItemStore
 from lcc.storage.tasks.orders import order_robots
 from tests.frontend.kit import NOW, sublcc
 from tests.support.cache import Cache

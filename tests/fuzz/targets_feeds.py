@@ -8,10 +8,17 @@ from collections.abc import Sequence
 from math import isfinite
 from random import Random
 
-from lcc.domain import robots_rules
-from lcc.domain.hours import parse_hours
+from lcc.domain.fetches import robots_rules
+from lcc.domain.fetches.hours import parse_hours
+from lcc.domain.fetches.robots_rules import (
+    RULES,
+    crawl_delay_seconds,
+    is_allowed,
+    sitemaps_named,
+    visit_hours,
+    visit_time,
+)
 from lcc.domain.links import Base
-from lcc.domain.robots_rules import RULES, crawl_delay_seconds, is_allowed, sitemaps_named, visit_hours, visit_time
 from lcc.domain.urls import URL_CHARS, normalise
 from lcc.errors import UrlError
 from lcc.feeds.discovery import FOUND_MAX, feeds_named
@@ -21,7 +28,7 @@ from lcc.feeds.jsonfeed import looks_like_json, parse_json_feed
 from lcc.feeds.parsing import PARTS_MAX, ParseLimits, parse_feed, require_feed
 from lcc.feeds.sitemaps import Entry, SitemapDocument, SitemapReader
 from lcc.model.feeds import ParsedFeed
-from lcc.model.links import ExtractionLimits
+from lcc.model.spider.links import ExtractionLimits
 from lcc.protocols.opml import OpmlError, read_opml, write_opml
 from lcc.search.texts import read_text
 from lcc.spider.extractors.extraction import Extraction

@@ -15,9 +15,8 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
-from lcc.domain.indexnow import URLS_MAX, PushRefused, key_fault, read_body, read_query
-from lcc.domain.urls import Roots, normalise
-from lcc.domain.websub import (
+from lcc.domain.push.indexnow import URLS_MAX, PushRefused, key_fault, read_body, read_query
+from lcc.domain.push.websub import (
     METHODS,
     WebSubRefused,
     hub_named,
@@ -29,13 +28,14 @@ from lcc.domain.websub import (
     sign,
     signature_fault,
 )
-from lcc.model.websub import HubState, HubSubscription
+from lcc.domain.urls import Roots, normalise
+from lcc.model.push.websub import HubState, HubSubscription
 from lcc.roles.cu.front.tokens import is_front_token, parse_front_token
 from lcc.roles.cu.tokens import TokenError, parse_token
 from lcc.search.index import TextIndex
 from lcc.search.query import CLAUSES_MAX, QUERY_CHARS_MAX, QueryError, parse_query
 from lcc.search.values import IndexedPage
-from lcc.transport.proxy_protocol import BehindProxies, trusted_proxies
+from lcc.transport.ports.proxy_protocol import BehindProxies, trusted_proxies
 from tests.fuzz.mutation import TOKENS
 from tests.fuzz.target import Target, check
 from tests.fuzz.target_document import DocumentTarget, check_texts

@@ -28,7 +28,7 @@ from lcc.protocols.notifiers import (
 from lcc.protocols.uns_qm import Ping
 from lcc.roles.notifier import NotifierLink, NotifierRefused
 from lcc.roles.uns.notifiers.connection import notifier_port
-from lcc.transport.connection_limits import ConnectionLimits
+from lcc.transport.ports.connection_limits import ConnectionLimits
 from tests.fuzz.target import Target, check
 from tests.fuzz.targets_uns import HONEST_PID, QuietWorld
 from tests.support.roles.notifiers import a_set, connect_notifier

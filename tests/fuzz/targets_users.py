@@ -19,7 +19,7 @@ from lcc.roles.cu.questions import Questions
 from lcc.roles.cu.web.site import build_site
 from lcc.storage.database.migrations import TASKS
 from lcc.testing.inline_database import InlineDatabase
-from lcc.transport.http_client import HttpClient, HttpFailed
+from lcc.transport.http.client import HttpClient, HttpFailed
 from tests.fuzz.mutation import TOKENS
 from tests.fuzz.target import HOSTILE, Target, check
 from tests.support.contents import Contents

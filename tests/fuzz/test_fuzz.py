@@ -16,7 +16,7 @@ from twisted.logger import globalLogPublisher
 from lcc.protocols.uns_qm import FROM_UNS
 from lcc.protocols.xmlfeed import XmlFeed
 from lcc.roles.cu.xml.session import Session
-from lcc.transport.http_server import GuardedChannel
+from lcc.transport.http.server import GuardedChannel
 from lcc.transport.stream import XmlStream
 from tests.fuzz.campaign import Report, play_world
 from tests.fuzz.mutation import BYTES_MAX, mutate, segment

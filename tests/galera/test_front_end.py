@@ -11,7 +11,7 @@ import pytest
 
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
-from lcc.model.frontend import AtHome
+from lcc.model.frontend.places import AtHome
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import FE
 from lcc.storage.fe.placements import made, placements, put_making

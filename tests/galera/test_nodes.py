@@ -18,7 +18,7 @@ from lcc.config import DatabaseConfig
 from lcc.errors import Busy, StoreUnavailable
 from lcc.model import Provider, SetStart
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.database.order_rows import add_order
+from lcc.storage.database.tables.order_rows import add_order
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import add_provider, list_providers
 from lcc.storage.providers.sessions import Login, count_sessions

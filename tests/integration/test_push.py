@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from lcc.config import load_config
-from lcc.domain.websub import signature_fault
+from lcc.domain.push.websub import signature_fault
 from lcc.storage.database.database import BlockingDatabase
 from tests.support.ports import free_port
 from tests.support.processes.system import System

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lcc.client.blocking import Cache
-from lcc.model.crawls import BUCKETS
+from lcc.model.spider.crawls import BUCKETS
 from tests.support.processes.crawling import SETTINGS, SPIDER_SETTINGS, Crawling, CrawlingSystem
 from tests.support.processes.front_end import FrontEnd, add_provider, sub_lcc
 from tests.support.processes.system import System

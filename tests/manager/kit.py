@@ -31,8 +31,8 @@ from lcc.protocols.jobs import (
     write_args,
 )
 from lcc.roles.peer import Peer, PeerFactory
-from lcc.services.environment import real_environment
 from lcc.services.manager import build
+from lcc.services.process.environment import real_environment
 from tests.support.waiting import until
 
 CHARS_MAX = 1 << 26

@@ -12,7 +12,7 @@ import pytest
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from lcc.services.jsonlog import FIELD_CHARS, MESSAGE_CHARS, json_line
+from lcc.services.process.jsonlog import FIELD_CHARS, MESSAGE_CHARS, json_line
 
 
 def logged(log: Any) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def test_events_in_twisteds_old_way() -> None:
 
 
 def test_it_goes_where_the_log_would_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    from lcc.services import jsonlog
+    from lcc.services.process import jsonlog
 
     out = io.StringIO()
     monkeypatch.setattr("sys.stdout", out)

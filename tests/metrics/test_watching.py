@@ -16,7 +16,7 @@ from lcc.interfaces import IRoleMetrics
 from lcc.metrics.supervisor import Supervisor
 from lcc.metrics.watched import Process, Watched
 from lcc.model.metrics import Condition, Reading
-from lcc.services.telemetry import WatchService
+from lcc.services.process.telemetry import WatchService
 from tests.support.logs import LoggedErrors
 
 

@@ -14,7 +14,7 @@ from types import CodeType, FunctionType, ModuleType
 
 
 def module_name(path: str) -> str:
-    """``lcc/domain/hours.py`` -> ``lcc.domain.hours``."""
+    """``lcc/domain/fetches/hours.py`` -> ``lcc.domain.fetches.hours``."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 

@@ -205,15 +205,15 @@ def run(*options: str | Path) -> str:
 
 def test_a_test_notices_and_what_was_tried_is_not_tried_again(tmp_path: Path) -> None:
     rooms, results = tmp_path / "map", tmp_path / "results.jsonl"
-    options = ("lcc/domain/quota.py", "--map", rooms, "--results", results)
-    rooms.write_text("lcc/domain/quota.py: tests/domain/test_debts.py\n")
+    options = ("lcc/domain/notices/quota.py", "--map", rooms, "--results", results)
+    rooms.write_text("lcc/domain/notices/quota.py: tests/domain/test_debts.py\n")
     assert "running the tests" in run(*options, "--sample", "5")
     assert {json.loads(line)["outcome"] for line in results.read_text().splitlines()} == {NO_TEST}
-    rooms.write_text("lcc/domain/quota.py: tests/domain/test_quota.py\n")
+    rooms.write_text("lcc/domain/notices/quota.py: tests/domain/test_quota.py\n")
     assert "running the tests" in run(*options, "--least", "90")
     assert "running the tests" not in run(*options, "--least", "90")
     outcomes = [json.loads(line)["outcome"] for line in results.read_text().splitlines()[5:]]
-    assert len(outcomes) == len(read_file("lcc/domain/quota.py").mutants) and outcomes.count(KILLED) > 25
+    assert len(outcomes) == len(read_file("lcc/domain/notices/quota.py").mutants) and outcomes.count(KILLED) > 25
 
 
 def test_results_are_of_a_file_as_it_is(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_the_map_names_what_there_is() -> None:
             assert (ROOT / test).exists(), test
     files = list(files_of(rooms, []))
     assert len(files) == len(set(files)) > 40
-    assert room_of("lcc/domain/quota.py", rooms).tests
+    assert room_of("lcc/domain/notices/quota.py", rooms).tests
 
 
 def test_what_is_the_same_program_is_a_change_and_has_a_reason() -> None:

@@ -241,4 +241,4 @@ def test_only_an_entry_point_imports_the_global_reactor() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module == "twisted.internet":
                 named = {alias.name for alias in node.names}
-                assert "reactor" not in named or module_name(path) == "lcc.services.environment", path
+                assert "reactor" not in named or module_name(path) == "lcc.services.process.environment", path

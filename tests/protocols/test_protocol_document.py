@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from lcc.domain.elements import _TEXTS, _URLS, TEXT_CHARS, ElementChecker, ElementError
 from lcc.domain.mimetypes import MimePatterns
+from lcc.domain.notices.elements import _TEXTS, _URLS, TEXT_CHARS, ElementChecker, ElementError
 from lcc.domain.urls import URL_CHARS, Roots
 from lcc.errors import ERRORS
 from lcc.model import Provider, ProviderStatus, Session, StoredError

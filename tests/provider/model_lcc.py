@@ -8,8 +8,8 @@ from pathlib import Path
 
 import attrs
 
-from lcc.domain.elements import ElementChecker, ElementError
 from lcc.domain.mimetypes import MimePatterns
+from lcc.domain.notices.elements import ElementChecker, ElementError
 from lcc.domain.urls import Roots
 from lcc.protocols.cp_uns import InitAccepted, UrlFault
 from lcc.provider.client import Submission

@@ -17,7 +17,7 @@ from lcc.admin.setup.authority import PUBLIC
 from lcc.provider.client import uns_endpoint
 from lcc.provider.lcccp import command
 from lcc.provider.submitter import Orders, Submitter
-from lcc.transport.tls_endpoints import TlsClientEndpoint
+from lcc.transport.tls.endpoints import TlsClientEndpoint
 from tests.support.servers.uns import Script, ScriptedUns
 from tests.support.tls import EXPIRED, HOST, RIGHT, End, Pki, reactor
 

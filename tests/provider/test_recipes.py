@@ -16,7 +16,7 @@ from twisted.internet import reactor
 from lcc.config import parse_config
 from lcc.model import Provider
 from lcc.services import push, uns
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.providers.passwords import generate_token, hash_password
 from lcc.storage.providers.providers import add_provider, change_provider, get_provider

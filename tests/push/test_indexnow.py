@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.indexnow import URLS_MAX, PushRefused, key_fault, read_body, read_query
+from lcc.domain.push.indexnow import URLS_MAX, PushRefused, key_fault, read_body, read_query
 from lcc.domain.urls import URL_CHARS
 
 KEY = "abcdef0123456789"

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from lcc.config import WatchedConfig
 from lcc.errors import FetchError, StoreUnavailable, code
 from lcc.model import Provider
-from lcc.model.pushes import KeyState, Submission
+from lcc.model.push.pushes import KeyState, Submission
 from lcc.model.sources import Source
 from lcc.roles.push import engine
 from lcc.storage.providers.providers import add_provider

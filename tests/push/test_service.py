@@ -15,7 +15,7 @@ from twisted.internet.threads import deferToThread
 from lcc.config import parse_config
 from lcc.errors import ConfigError
 from lcc.services import all_roles, push
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.transport.links import PortService
 from tests.support.browser import Browser
 from tests.support.databases import Backend

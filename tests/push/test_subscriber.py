@@ -10,10 +10,10 @@ from urllib.parse import parse_qs, urlencode
 import pytest
 from twisted.internet.defer import Deferred, fail, succeed
 
-from lcc.domain.websub import LEASE_ASKED_SECONDS, RENEWAL_SECONDS_MAX, sign
+from lcc.domain.push.websub import LEASE_ASKED_SECONDS, RENEWAL_SECONDS_MAX, sign
 from lcc.fetchers.guarded_client import NoAnswer, Reply
+from lcc.model.push.websub import HubState, HubSubscription
 from lcc.model.tasks import JobSpec
-from lcc.model.websub import HubState, HubSubscription
 from lcc.roles.push.callbacks import Callbacks
 from lcc.roles.push.subscriber import Subscriber
 from lcc.roles.push.web import build_site

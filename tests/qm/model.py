@@ -6,8 +6,8 @@ from math import inf
 from random import Random
 from typing import Any
 
-from lcc.domain import bandwidth
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.fetches import bandwidth
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.errors import code
 from lcc.model import FETCH_NOW, Ahead, Cursor, QueueRow, Recorded, UrlNotice, Waiting, retry_slot, retry_time
 from lcc.roles.qm.schedule.delays import SITE, Delays

@@ -26,7 +26,7 @@ from lcc.protocols.work import (
 from lcc.protocols.xmlfeed import Event, Start
 from lcc.roles.qm.maintenance.state import SAVE_SECONDS
 from lcc.roles.qm.orders.dispatcher import AFFINITY_MAX
-from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.queue.maintenance.saved_state import saved_state
 from tests.support.roles.qm import NOW, FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from lcc.domain.rules import QueueRules
+from lcc.domain.notices.rules import QueueRules
 from lcc.errors import code
 from lcc.insight.qm_state import read_live
 from lcc.roles.wall_clock import WallClock
-from lcc.storage.database.order_rows import RETRY, add_order
-from lcc.storage.queue.repair import machines
-from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.database.tables.order_rows import RETRY, add_order
+from lcc.storage.queue.maintenance.repair import machines
+from lcc.storage.queue.maintenance.saved_state import saved_state
 from lcc.storage.queue.store import QueueStore
 from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, page, pages
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lcc.domain.sites import hosts_of
+from lcc.domain.registration.sites import hosts_of
 from lcc.model import Ahead, Cursor, Provider, ProviderHosts, QueueRow, Waiting
 from lcc.roles.qm.schedule.hosts import HostGroups
 from lcc.roles.qm.schedule.scheduler import Scheduler

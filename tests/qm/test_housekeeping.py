@@ -8,8 +8,8 @@ import pytest
 
 from lcc.errors import Busy, StoreUnavailable
 from lcc.roles.qm.orders.deleter import LOOK_SECONDS
-from lcc.storage.database.order_rows import REBUILD, RETRY, WANT_FULL_SET, add_order
-from lcc.storage.queue import housekeeping
+from lcc.storage.database.tables.order_rows import REBUILD, RETRY, WANT_FULL_SET, add_order
+from lcc.storage.queue.maintenance import housekeeping
 from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, page, pages
 
 from .test_orders import urls

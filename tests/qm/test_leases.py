@@ -10,10 +10,10 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
-from lcc.domain.rules import QueueRules
+from lcc.domain.notices.rules import QueueRules
 from lcc.model import MachineState
 from lcc.protocols.hello import Ready
-from lcc.storage.queue.repair import machines
+from lcc.storage.queue.maintenance.repair import machines
 from lcc.storage.queue.store import QueueStore
 from tests.support.roles.qm import NOW, FakeBotm, FakeUns, MakeWorld, World, pages
 

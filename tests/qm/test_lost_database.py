@@ -15,10 +15,10 @@ from lcc.protocols.work import DOWN, Mark, Names, RecordedUpto
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import pages as answer_pages
 from lcc.roles.cu.tokens import StartAgain
-from lcc.storage.database.status import database_epoch
-from lcc.storage.database.timeline import position
+from lcc.storage.database.tables.status import database_epoch
+from lcc.storage.database.tables.timeline import position
 from lcc.storage.queue.machine_range import limit_machines
-from lcc.storage.queue.repair import JUMP
+from lcc.storage.queue.maintenance.repair import JUMP
 from lcc.testing.inline_database import InlineDatabase
 from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, Remote, World, page, pages
 

@@ -8,7 +8,7 @@ from lcc.errors import code
 from lcc.insight.qm_state import Live, read_live
 from lcc.protocols.work import Capacity
 from lcc.roles.qm.maintenance.state import SAVE_SECONDS, TROUBLE_CHARS
-from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.queue.maintenance.saved_state import saved_state
 from tests.support.roles.qm import NOW, FakeBotm, FakeUns, World, pages
 
 NO_ROOM = code("no-room")

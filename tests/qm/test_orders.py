@@ -6,7 +6,7 @@ import pytest
 
 from lcc.errors import code
 from lcc.model import FETCH_NOW
-from lcc.storage.database.timeline import current_timeline
+from lcc.storage.database.tables.timeline import current_timeline
 from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, page, pages
 
 DNS = code("dns-failed")

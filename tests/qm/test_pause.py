@@ -7,7 +7,7 @@ from lcc.protocols.uns_qm import Paused
 from lcc.protocols.work import Capacity
 from lcc.roles.qm.console import QmCommands
 from lcc.roles.qm.maintenance.state import SAVE_SECONDS
-from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.queue.maintenance.saved_state import saved_state
 from tests.support.roles.qm import NOW, FakeBotm, FakeUns, World, pages
 
 

@@ -17,8 +17,8 @@ import attrs
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from lcc.domain.hours import parse_hours
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.fetches.hours import parse_hours
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.errors import code
 from lcc.model import Provider
 from lcc.protocols.work import Fetch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lcc.domain.keys import url_key
 from lcc.errors import code
 from lcc.protocols.work import Fetch
-from lcc.storage.database.order_rows import FETCH_PAGE, RETRY, add_order
+from lcc.storage.database.tables.order_rows import FETCH_PAGE, RETRY, add_order
 from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, pages
 
 DNS = code("dns-failed")

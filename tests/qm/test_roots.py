@@ -7,7 +7,7 @@ import pytest
 
 from lcc.errors import code
 from lcc.model import UrlNotice
-from lcc.storage.database.order_rows import ROOTS_TAKEN
+from lcc.storage.database.tables.order_rows import ROOTS_TAKEN
 from lcc.storage.providers.providers import change_provider, get_provider, provider_status
 from tests.support.roles.qm import FakeBotm, FakeUns, World, pages
 

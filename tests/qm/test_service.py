@@ -23,7 +23,7 @@ from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Set, write_notice
 from lcc.protocols.work import DOWN, Done, Fetch, RecordedUpto
 from lcc.roles.peer import Peer
 from lcc.services import qm
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.providers.providers import add_provider
 from lcc.transport.links import RetryPolicy, link_service

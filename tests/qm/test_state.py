@@ -12,7 +12,7 @@ from lcc.errors import Busy, StoreUnavailable, StreamError
 from lcc.insight.qm_state import Live, read_live
 from lcc.protocols.work import ROBOTS_TOLD, Robot, Robots
 from lcc.roles.qm.maintenance.state import MACHINES_SHOWN, ORDERS_SHOWN, SAVE_SECONDS
-from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.queue.maintenance.saved_state import saved_state
 from tests.support.logs import LoggedErrors
 from tests.support.qm_state import STATE
 from tests.support.roles.qm import NOW, FakeBotm, FakeUns, World, page, pages

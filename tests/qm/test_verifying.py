@@ -6,7 +6,7 @@ import pytest
 
 from lcc.protocols.work import Checked
 from lcc.roles.qm.orders import verifier
-from lcc.storage.database.content_rows import content_rows
+from lcc.storage.database.tables.content_rows import content_rows
 from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import FakeBotm, FakeUns, World, pages
 

@@ -43,7 +43,7 @@ from typing import Any
 
 import attrs
 
-from lcc.model.moves import Move, MoveState
+from lcc.model.frontend.moves import Move, MoveState
 from tests.support.ports import free_port
 from tests.support.processes.followers import Follower
 from tests.support.waiting import wait_for

@@ -16,9 +16,9 @@ import attrs
 
 from lcc.config import DatabaseConfig
 from lcc.errors import StoreUnavailable
-from lcc.model.frontend import AtHome
-from lcc.model.frontend import SubLcc as SubLccRow
-from lcc.model.moves import UNFINISHED, Move, MoveState
+from lcc.model.frontend.moves import UNFINISHED, Move, MoveState
+from lcc.model.frontend.places import AtHome
+from lcc.model.frontend.places import SubLcc as SubLccRow
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import FE
 from lcc.storage.database.transactions import Txn

@@ -13,7 +13,7 @@ from twisted.internet.threads import deferToThread
 
 from lcc.model.content_batches import FILE_BYTES_MAX, FILES_MAX, write_names
 from lcc.protocols.content_batch import CONTENT_TYPE, BatchReader
-from lcc.transport.http_client import HttpClient
+from lcc.transport.http.client import HttpClient
 from tests.support.logs import LoggedErrors
 from tests.support.servers.content_host import ContentHost
 

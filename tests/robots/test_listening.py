@@ -261,7 +261,7 @@ def test_an_endpoint_for_all_the_world_is_refused_or_warned_of(tmp_path: Path) -
     from lcc.config import parse_config
     from lcc.errors import ConfigError
     from lcc.services.bot import build_listening
-    from lcc.services.environment import real_environment
+    from lcc.services.process.environment import real_environment
 
     heard: list[str] = []
 

@@ -23,7 +23,7 @@ from lcc.protocols.hello import Hello, Ready
 from lcc.protocols.work import UP, Capacity, Done, Fetch, RecordedUpto
 from lcc.services import bot, botm
 from lcc.services.common import RoleOptions
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.storage.disk.content_paths import content_path
 from lcc.transport.links import PortService
 from tests.support.roles.robots import FakePeer

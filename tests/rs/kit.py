@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from lcc.config import parse_config
 from lcc.services import rs
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.transport.links import PortService
 from tests.support.browser import Browser
 from tests.support.databases import Backend

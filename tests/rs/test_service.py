@@ -12,7 +12,7 @@ from twisted.internet import reactor
 from lcc.config import parse_config
 from lcc.errors import Busy, ConfigError
 from lcc.services import all_roles, rs
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from tests.support.databases import Backend
 from tests.support.logs import LoggedErrors
 from tests.support.servers.web_site import WebSite

@@ -20,7 +20,7 @@ from lcc.roles.scheduler.notices import Notices
 from lcc.storage.providers.providers import add_provider, change_provider, locked_provider, order_removal
 from lcc.storage.providers.watched import SiteMoved
 from lcc.storage.tasks.outbox import OutboxSet
-from lcc.storage.tasks.polls import Asked
+from lcc.storage.tasks.polling.polls import Asked
 from tests.scheduler.bench import Bench
 from tests.support.databases import DirectDatabase, result_of
 

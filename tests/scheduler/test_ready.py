@@ -6,7 +6,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.job_hosts import may_run
+from lcc.domain.tasks.job_hosts import may_run
 from lcc.model.tasks import DueJob
 from lcc.roles.scheduler.ready import ReadyJobs
 

@@ -21,7 +21,7 @@ from lcc.protocols.endings import write_ending
 from lcc.protocols.hello import Hello, Ready
 from lcc.roles.peer import PeerFactory
 from lcc.services import all_roles, scheduler
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.storage.database.migrations import MAIN, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.tasks.orders import order_task
@@ -102,5 +102,5 @@ def test_a_scheduler_loads_what_it_needs() -> None:
         "importlib.metadata",
         "click",
     }
-    late |= {"lcc.protocols.work", "lcc.model.crawls", "lcc.metrics.watched", "lcc.roles.manager"}
+    late |= {"lcc.protocols.work", "lcc.model.spider.crawls", "lcc.metrics.watched", "lcc.roles.manager"}
     assert not late & set(done.stdout.split())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lcc.domain.items import ItemRules, identify
+from lcc.domain.tasks.items import ItemRules, identify
 from lcc.model.feed_options import FeedOptions, feed_args
 from lcc.model.feeds import FeedItem, PageText
 from lcc.model.items import as_json, item_object, text_object
@@ -18,10 +18,10 @@ from lcc.model.tasks import DueJob, JobSpec
 from lcc.roles.scheduler import texts
 from lcc.roles.scheduler.texts import Texts
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.repair import JUMP
-from lcc.storage.tasks.items import ItemStore
+from lcc.storage.queue.maintenance.repair import JUMP
+from lcc.storage.tasks.feeds.items import ItemStore
+from lcc.storage.tasks.jobs.text_jobs import pages_changed
 from lcc.storage.tasks.orders import TASK_SET
-from lcc.storage.tasks.text_jobs import pages_changed
 from tests.support.cache import Cache
 from tests.support.databases import Backend, DirectDatabase
 from tests.support.tasks import NOW, Tasks, sqlite_tasks

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.task import Clock
 
 from lcc.config import SearchConfig
-from lcc.model.links import ExtractionLimits
+from lcc.model.spider.links import ExtractionLimits
 from lcc.roles.extraction import ExtractionPool
 from lcc.roles.search.engine import SearchServer
 from lcc.roles.search.index import SearchIndex

@@ -12,7 +12,7 @@ from lcc.config import parse_config
 from lcc.errors import Busy, ConfigError
 from lcc.search.interfaces import REBUILD
 from lcc.services import all_roles, search
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.transport.links import LockService
 
 LISTEN = 'listen = "tcp:0:interface=127.0.0.1"'

@@ -9,7 +9,7 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 
-from lcc.model.links import ExtractionLimits, PageLinks
+from lcc.model.spider.links import ExtractionLimits, PageLinks
 from lcc.roles.extraction import ExtractionPool, spawn_by
 from lcc.search.texts import language_of
 from lcc.search.worker import TextWorker

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from lcc.config import parse_config
 from lcc.services import search
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.storage.providers.passwords import hash_password
 from lcc.storage.providers.web_users import WebUser, set_web_user
 from lcc.transport.links import PortService

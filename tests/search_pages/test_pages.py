@@ -12,8 +12,8 @@ import pytest
 import pytest_twisted
 from lxml import etree
 
-from lcc.domain.elements import NOT_BROWSABLE
 from lcc.domain.keys import url_key
+from lcc.domain.notices.elements import NOT_BROWSABLE
 from lcc.model.headers import stored_headers
 from lcc.roles.front import printable
 from lcc.roles.search.pages.base import followed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lcc.model.crawls import CrawlSettings, CrawlState, UrlOrder
-from lcc.model.links import ExtractionLimits
+from lcc.model.spider.crawls import CrawlSettings, CrawlState, UrlOrder
+from lcc.model.spider.links import ExtractionLimits
 from lcc.roles.extraction import Spawn
 from lcc.storage.database.migrations import SPIDER
 from lcc.storage.spider import orders

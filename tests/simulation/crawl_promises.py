@@ -12,10 +12,10 @@ import attrs
 
 from lcc.domain.spider.keys import host_of_root
 from lcc.domain.urls import site_of
-from lcc.model.crawls import UrlState, bucket_of
+from lcc.model.spider.crawls import UrlState, bucket_of
 from lcc.roles.cu.tokens import parse_token
 from lcc.storage.database.migrations import SPIDER
-from lcc.storage.database.rows import CACHED
+from lcc.storage.database.tables.rows import CACHED
 from lcc.testing.simulated.process import Machine
 
 from .crawl import CrawlWorld
@@ -58,7 +58,7 @@ class CrawlPromises:
 
     :param broken: told what was, with the promise that it breaks.
     :param main: gives rows of the tables of the queue.
-    :param known_upto: as :func:`lcc.storage.database.timeline.known_upto`, of these tables.
+    :param known_upto: as :func:`lcc.storage.database.tables.timeline.known_upto`, of these tables.
     :param disks: the machines of the spiders, by their names.
     """
 

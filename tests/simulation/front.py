@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from lcc.model.frontend import SubLcc, SubState
-from lcc.model.moves import UNFINISHED, Move, MoveState
+from lcc.model.frontend.moves import UNFINISHED, Move, MoveState
+from lcc.model.frontend.places import SubLcc, SubState
 from lcc.services import fe_cu, fe_uns
 from lcc.storage.database.migrations import CONNECTIONS, FE
 from lcc.storage.fe.moves import CannotMove, cancel_move, list_moves, order_move

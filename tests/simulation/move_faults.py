@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from lcc.model.moves import Move, MoveState
+from lcc.model.frontend.moves import Move, MoveState
 
 from .fault import Fault
 from .front import HOSTS as FRONT

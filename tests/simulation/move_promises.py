@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import md5
 
-from lcc.model.moves import Move, MoveState
+from lcc.model.frontend.moves import Move, MoveState
 
 from .front import FrontEnd
 from .one_lcc import Lcc

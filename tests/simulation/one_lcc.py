@@ -15,7 +15,7 @@ from lcc.fetchers.http import HttpFetcher
 from lcc.interfaces import IContentSink, IFetcher
 from lcc.model import Fetched, FetchOrder
 from lcc.services import bot, botm, cu, qm, uns
-from lcc.services.environment import Environment
+from lcc.services.process.environment import Environment
 from lcc.storage.disk.content_paths import content_path
 from lcc.testing.simulated.packages import DiskContentPorts, ReactorThreads
 from lcc.testing.simulated.process import Machine, Process

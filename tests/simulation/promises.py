@@ -11,7 +11,7 @@ from typing import Any
 from lcc.model import FetchOrder, Source
 from lcc.model.number_ranges import NumberRanges
 from lcc.storage.database.migrations import MAIN, SPIDER
-from lcc.storage.database.timeline import known_upto
+from lcc.storage.database.tables.timeline import known_upto
 from lcc.storage.database.transactions import Access, Txn
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.timeline import EPOCH

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from lcc.domain.due import spread
+from lcc.domain.tasks.due import spread
 from lcc.storage.database.migrations import TASKS
 
 from .tasks import SHARED, SHARED_SECONDS, TaskWorld

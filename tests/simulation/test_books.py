@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lcc.model import Source
-from lcc.model.crawls import UrlState, bucket_of
+from lcc.model.spider.crawls import UrlState, bucket_of
 from lcc.storage.database.migrations import SPIDER
 from lcc.storage.spider.orders import CRAWL_ADD, CRAWL_PAUSE
 from lcc.testing.simulated.timeline import Timeline

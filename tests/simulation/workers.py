@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 
-from lcc.domain.kinds import KindSettings
+from lcc.domain.tasks.kinds import KindSettings
 from lcc.protocols.flat import Flat
 from lcc.protocols.jobs import RunJob
 from lcc.protocols.worker import Add, Commit, LogLine, NotifyUrl, Refused, Retry, Status, Store

@@ -11,7 +11,7 @@ from twisted.application.service import MultiService
 
 from lcc.config import BotConfig, Config, parse_config
 from lcc.interfaces import IFetcher
-from lcc.services.environment import Environment
+from lcc.services.process.environment import Environment
 from lcc.testing.simulated.database import DatabaseServer, SimulatedDatabase
 from lcc.testing.simulated.network import Network
 from lcc.testing.simulated.process import Machine, Process

@@ -13,7 +13,7 @@ from twisted.internet.defer import fail, succeed
 
 from lcc.domain.spider.rules import START_CASH
 from lcc.errors import StoreUnavailable
-from lcc.model.crawls import UrlOrder
+from lcc.model.spider.crawls import UrlOrder
 from lcc.storage.spider.claims import spiders
 from tests.spider.kit import ROOTS, SCOPE, Worlds
 from tests.support.servers.linked_sites import generate

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lcc.model.crawls import Telling
+from lcc.model.spider.crawls import Telling
 from lcc.storage.spider.orders import CRAWL_SET, ORDERS
 from tests.spider.kit import ROOTS, SCOPE, Worlds
 from tests.support.roles.spider import NOW

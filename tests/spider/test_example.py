@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = """
-from lcc.model.links import ExtractionLimits
+from lcc.model.spider.links import ExtractionLimits
 from lcc.spider.extractors.extraction import Extraction
 from lcc.spider.extractors.found import Document
 from lcc.spider.extractors.registry import extractors_by_type

@@ -13,7 +13,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from lcc.model.links import ExtractionLimits, Page, PageLinks
+from lcc.model.spider.links import ExtractionLimits, Page, PageLinks
 from lcc.roles.extraction import PAGES_AT_ONCE, ExtractionPool
 from lcc.spider.messages import frame
 from lcc.testing.inline_extraction import InlineWorker

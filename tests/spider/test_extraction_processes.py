@@ -14,7 +14,7 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
-from lcc.model.links import ExtractionLimits, PageLinks
+from lcc.model.spider.links import ExtractionLimits, PageLinks
 from lcc.roles.extraction import ExtractionPool, spawn_by
 from tests.support.pages import page
 from tests.support.pdf import pdf_with_links

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lcc.model.links import ExtractionLimits, Link, PageLinks
+from lcc.model.spider.links import ExtractionLimits, Link, PageLinks
 from lcc.spider.extractors import html
 from lcc.spider.extractors.extraction import Extraction
 from lcc.spider.extractors.found import Document

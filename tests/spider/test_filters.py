@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from lcc.config import SpiderConfig
-from lcc.domain.robots_rules import ALL, NONE, RULES
+from lcc.domain.fetches.robots_rules import ALL, NONE, RULES
 from lcc.errors import ConfigError
-from lcc.model.candidates import Candidate, Facts, FilterRules, HostFacts, Refusal
-from lcc.model.crawls import CrawlSettings
+from lcc.model.spider.candidates import Candidate, Facts, FilterRules, HostFacts, Refusal
+from lcc.model.spider.crawls import CrawlSettings
 from lcc.spider.crawl_inputs import filters_of
 from lcc.spider.filters.chain import FilterChain, installed_filters
 from lcc.spider.names import UrlNames

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.domain.urls import normalise
-from lcc.model.links import ExtractionLimits, PageLinks
+from lcc.model.spider.links import ExtractionLimits, PageLinks
 from lcc.spider.extractors.extraction import Extraction
 from lcc.spider.extractors.found import Document
 from lcc.spider.extractors.html import HtmlExtractor

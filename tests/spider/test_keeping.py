@@ -13,8 +13,8 @@ import pytest
 from twisted.internet.defer import Deferred, DeferredLock, maybeDeferred, succeed
 from twisted.internet.task import Clock
 
-from lcc.model.crawls import FrontierBatch, StoreTrouble, StoreWork
-from lcc.model.links import Link, PageLinks, StoreSettings
+from lcc.model.spider.crawls import FrontierBatch, StoreTrouble, StoreWork
+from lcc.model.spider.links import Link, PageLinks, StoreSettings
 from lcc.roles.spider.backlog import Backlog
 from lcc.roles.spider.keeping import RETRY_SECONDS, Keeping
 from lcc.spider.stores import warc

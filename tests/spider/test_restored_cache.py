@@ -12,9 +12,9 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.python.failure import Failure
 
 from lcc.errors import code
-from lcc.model.links import Page
 from lcc.model.notifiers import SourcedSet
 from lcc.model.sources import Source
+from lcc.model.spider.links import Page
 from lcc.model.states import AnsweredUrl, AskedUrl
 from tests.spider.kit import ROOTS, SCOPE, Worlds
 from tests.support.servers.linked_sites import generate

@@ -12,9 +12,9 @@ from twisted.internet.task import deferLater
 
 from lcc.config import Config, parse_config
 from lcc.errors import Busy, ConfigError
-from lcc.model.crawls import CrawlSettings
+from lcc.model.spider.crawls import CrawlSettings
 from lcc.services import all_roles, spider
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.storage.database.migrations import SPIDER
 from lcc.storage.database.place import place_of
 from lcc.storage.spider.orders import CRAWL_ADD, ORDERS, add_body

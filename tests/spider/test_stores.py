@@ -13,7 +13,7 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from lcc.errors import ConfigError
-from lcc.model.links import Link, Page, PageLinks, StoreSettings
+from lcc.model.spider.links import Link, Page, PageLinks, StoreSettings
 from lcc.protocols.cdxj import index_lines
 from lcc.spider.stores import warc
 from lcc.spider.stores.registry import installed_stores, stores_named

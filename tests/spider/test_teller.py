@@ -9,7 +9,7 @@ import attrs
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
-from lcc.model.crawls import Crawl, CrawlSettings, CrawlState, HostRef, Owners, ReadyHost, Telling
+from lcc.model.spider.crawls import Crawl, CrawlSettings, CrawlState, HostRef, Owners, ReadyHost, Telling
 from lcc.model.states import SiteRobots
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.sites import FORBIDDEN_SECONDS, KEPT_SECONDS, UNKNOWN_SECONDS, Sites

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.domain.urls import normalise
-from lcc.model.candidates import Candidate, Facts, FilterRules, HostFacts, TrapLimits
+from lcc.model.spider.candidates import Candidate, Facts, FilterRules, HostFacts, TrapLimits
 from lcc.spider.filters.chain import FilterChain
 from lcc.spider.filters.traps import FACETS_KEYS_MAX, copies_key, endless, trap_keys
 from lcc.spider.names import UrlNames

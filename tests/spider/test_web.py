@@ -16,7 +16,7 @@ from twisted.internet.task import Clock, LoopingCall
 
 from lcc.config import SpiderConfig
 from lcc.errors import ConfigError
-from lcc.model.crawls import Verdict
+from lcc.model.spider.crawls import Verdict
 from lcc.roles.spider.sites import Sites
 from lcc.roles.spider.web import build_site
 from lcc.storage.database.migrations import SPIDER

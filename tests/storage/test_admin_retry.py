@@ -9,11 +9,11 @@ import pytest
 
 from lcc.config import QmConfig
 from lcc.model import Source, UrlNotice
-from lcc.storage.database.order_rows import RETRY, WANT_FULL_SET, add_order
+from lcc.storage.database.tables.order_rows import RETRY, WANT_FULL_SET, add_order
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
-from lcc.storage.queue import admin_orders
-from lcc.storage.queue import admin_retry as queue_retry
 from lcc.storage.queue import store as store_module
+from lcc.storage.queue.admin import orders as admin_orders
+from lcc.storage.queue.admin import retry as queue_retry
 from lcc.storage.views.failures import failures
 from lcc.storage.views.inspect import count_errors, kept_errors
 from lcc.storage.views.overview import overview

@@ -9,14 +9,14 @@ import pytest
 from lcc.errors import code
 from lcc.model import FetchResult, QueueRow, Source
 from lcc.model.content_batches import FILES_MAX, StoredFile, write_stored
-from lcc.storage.queue.carried import (
+from lcc.storage.queue.moves import staging
+from lcc.storage.queue.moves.carried import (
     batch_names,
     carried_key,
     carried_names,
     carried_notice,
     carried_url,
 )
-from lcc.storage.queue.moves import staging
 from tests.support.queue import Queue, notice
 
 CONTENT = "http://site/content"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.storage.database.order_rows import REBUILD, add_order
-from lcc.storage.queue import consistency
-from lcc.storage.queue.consistency import believed
+from lcc.storage.database.tables.order_rows import REBUILD, add_order
+from lcc.storage.queue.maintenance import consistency
+from lcc.storage.queue.maintenance.consistency import believed
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lcc.storage.database.content_rows import note_damaged
-from lcc.storage.database.order_rows import FETCH_AGAIN, add_order
-from lcc.storage.database.status import last_change
+from lcc.storage.database.tables.content_rows import note_damaged
+from lcc.storage.database.tables.order_rows import FETCH_AGAIN, add_order
+from lcc.storage.database.tables.status import last_change
 from lcc.storage.views.selected import Selection, page_by_change
 from tests.support.queue import Queue, notice
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lcc
-from lcc.model.moves import Fence
-from lcc.storage.database.key_ranges import provider_of
-from lcc.storage.queue import sweep
+from lcc.model.frontend.moves import Fence
+from lcc.storage.database.tables.key_ranges import provider_of
+from lcc.storage.queue.intake import sweep
 from lcc.storage.queue.moves import leaving
 from lcc.storage.queue.moves.fences import put_fence
 from lcc.storage.queue.moves.following import Position, forget_touched, is_known, position_now, touched_after

@@ -19,8 +19,8 @@ from lcc.model import UrlNotice
 from lcc.storage.database import conversions
 from lcc.storage.database.dialects import Dialect, dialect_for
 from lcc.storage.database.migrations import CONNECTIONS, migrations
-from lcc.storage.database.order_rows import RETRY, add_order
-from lcc.storage.database.stored_notices import read_notice, write_notice
+from lcc.storage.database.tables.order_rows import RETRY, add_order
+from lcc.storage.database.tables.stored_notices import read_notice, write_notice
 from lcc.storage.providers.providers import provider_status
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.support.admin import Lcc

@@ -8,7 +8,7 @@ import pytest
 
 from lcc.domain.spider.keys import found_url, url_key
 from lcc.errors import StoreUnavailable
-from lcc.model.crawls import (
+from lcc.model.spider.crawls import (
     NEVER,
     FrontierBatch,
     HostRef,

@@ -6,7 +6,7 @@ import pytest
 
 from lcc.domain.spider.rules import FrontierRules
 from lcc.errors import Busy
-from lcc.model.crawls import FrontierBatch, HostRef, Trap, bucket_of
+from lcc.model.spider.crawls import FrontierBatch, HostRef, Trap, bucket_of
 from lcc.storage.spider.orders import (
     CRAWL_EXCLUDE,
     CRAWL_INCLUDE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lcc.domain.spider.keys import host_key
-from lcc.model.crawls import HostRef, UrlOrder, UrlState
+from lcc.model.spider.crawls import HostRef, UrlOrder, UrlState
 from lcc.storage.spider.lists import UrlPlace, crawl_host_list, crawl_urls, host_urls
 from tests.support.databases import result_of
 from tests.support.frontier import NOW, Spider

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lcc.domain.spider.rules import FrontierRules
 from lcc.errors import Busy, StoreUnavailable
-from lcc.model.crawls import NEVER, FoundUrl, FrontierBatch, HostRef, ReadPage, UrlState, Verdict
+from lcc.model.spider.crawls import NEVER, FoundUrl, FrontierBatch, HostRef, ReadPage, UrlState, Verdict
 from lcc.storage.spider.orders import CRAWL_EXCLUDE, CRAWL_INCLUDE
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.frontier import NOW, Spider, found, frontier_database

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lcc.domain.spider.keys import host_key
-from lcc.model.crawls import FrontierBatch, HostRef, ReadPage, ReadyHost, UrlAnswer, UrlState, Verdict
+from lcc.model.spider.crawls import FrontierBatch, HostRef, ReadPage, ReadyHost, UrlAnswer, UrlState, Verdict
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.commit import commit_batch
 from lcc.storage.spider.lists import UrlPlace, crawl_host_list, crawl_urls, host_urls

@@ -7,7 +7,7 @@ import pytest
 from lcc.domain.spider.keys import url_key
 from lcc.domain.spider.rules import START_CASH, FrontierRules
 from lcc.errors import code
-from lcc.model.crawls import (
+from lcc.model.spider.crawls import (
     HostRef,
     ReadyHost,
     UrlAnswer,

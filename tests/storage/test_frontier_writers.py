@@ -6,7 +6,7 @@ import threading
 from random import Random
 from typing import Any
 
-from lcc.model.crawls import UrlOrder, bucket_of
+from lcc.model.spider.crawls import UrlOrder, bucket_of
 from tests.support.databases import result_of
 from tests.support.frontier import Spider, frontier_database
 

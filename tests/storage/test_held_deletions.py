@@ -10,14 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.config import QmConfig
-from lcc.domain.deletions import is_mass_deletion
+from lcc.domain.notices.deletions import is_mass_deletion
 from lcc.errors import StoreUnavailable
 from lcc.model import SetAnswer
-from lcc.storage.database.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, RETRY, add_order
+from lcc.storage.database.tables.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, RETRY, add_order
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
-from lcc.storage.queue import admin_orders, housekeeping, sweep
-from lcc.storage.queue import sweep as queue_sweep
-from lcc.storage.queue.held_deletions import HeldSweep, held_sweep
+from lcc.storage.queue.admin import orders as admin_orders
+from lcc.storage.queue.intake import sweep
+from lcc.storage.queue.intake import sweep as queue_sweep
+from lcc.storage.queue.intake.held_deletions import HeldSweep, held_sweep
+from lcc.storage.queue.maintenance import housekeeping
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.queue import Queue, notice
 

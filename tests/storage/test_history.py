@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from lcc.errors import StoreUnavailable
 from lcc.model import FetchResult, QueueRow, SetHeader, SetPiece, UrlNotice
 from lcc.storage.providers.providers import change_provider, get_provider
-from lcc.storage.queue import sweep
+from lcc.storage.queue.intake import sweep
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 

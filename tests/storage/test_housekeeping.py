@@ -12,10 +12,10 @@ from lcc.model import SITE, CachedUrl, Source
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import begin, read_page
 from lcc.roles.cu.tokens import BEGINNING, StartAgain, Token
-from lcc.storage.database import status
-from lcc.storage.database.stored_notices import read_notice
+from lcc.storage.database.tables import status
+from lcc.storage.database.tables.stored_notices import read_notice
 from lcc.storage.providers.providers import provider_status
-from lcc.storage.queue import housekeeping
+from lcc.storage.queue.maintenance import housekeeping
 from lcc.storage.views import selected
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.queue import Queue, notice

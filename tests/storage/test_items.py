@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from lcc.domain.items import ItemRules, choose_policy, identify
+from lcc.domain.tasks.items import ItemRules, choose_policy, identify
 from lcc.model.feeds import Body, FeedInfo, FeedItem, PageText
 from lcc.model.items import as_json, feed_object, item_object, text_object
 from lcc.model.tasks import Effects, ItemsStored, JobNotice
-from lcc.storage.tasks.item_purge import PAGE_ROWS, Place, purge_items
-from lcc.storage.tasks.item_views import (
+from lcc.storage.tasks.feeds.item_purge import PAGE_ROWS, Place, purge_items
+from lcc.storage.tasks.feeds.item_views import (
     count_items,
     feeds_of,
     items_of_task,
@@ -21,7 +21,7 @@ from lcc.storage.tasks.item_views import (
     last_change,
     text_of_page,
 )
-from lcc.storage.tasks.items import SEEN_WITHIN_SECONDS, ItemStore
+from lcc.storage.tasks.feeds.items import SEEN_WITHIN_SECONDS, ItemStore
 from lcc.storage.tasks.write import TaskWrite
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.tasks import NOW, Tasks, task_database

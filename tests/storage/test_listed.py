@@ -12,7 +12,7 @@ from lcc.domain.keys import url_key
 from lcc.model.polled import PolledContent
 from lcc.model.tasks import Effects, JobNotice, JobSpec, JobState, StartedJob
 from lcc.storage.tasks.orders import TASK_RESUME, TASK_SET, TASK_SUSPEND
-from lcc.storage.tasks.polls import Asked, Found, Poll
+from lcc.storage.tasks.polling.polls import Asked, Found, Poll
 from tests.support.databases import result_of
 from tests.support.tasks import NOW, Tasks, task_database
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lcc.storage.database.literals import literal, literals, row_literals
+from lcc.storage.database.mysql.literals import literal, literals, row_literals
 
 HOSTILE = ["", "'", "\\", "\\'", "''", "%", "%s", "%%d", "\0", "\n", '"', "x'00'", "--", "/*", ";", "ü€😀", "a"]
 TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=20))

@@ -8,10 +8,10 @@ import attrs
 import pytest
 
 from lcc.model import Provider
-from lcc.storage.database.content_rows import note_damaged
-from lcc.storage.database.order_rows import FETCH_AGAIN, add_order
+from lcc.storage.database.tables.content_rows import note_damaged
+from lcc.storage.database.tables.order_rows import FETCH_AGAIN, add_order
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal
-from lcc.storage.queue import lost_content
+from lcc.storage.queue.maintenance import lost_content
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lcc.config import QmConfig
-from lcc.domain.retries import delay_seconds
+from lcc.domain.fetches.retries import delay_seconds
 from lcc.errors import code
 from lcc.model import FETCH_NOW, FetchResult, QueueRow, UrlNotice, retry_slot, retry_time
 from lcc.storage.providers.providers import change_provider, get_provider, provider_status
-from lcc.storage.queue import sweep
+from lcc.storage.queue.intake import sweep
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lcc.model import FETCH_NOW
-from lcc.model.moves import Move, MoveState
-from lcc.storage.database.rows import CACHED, empty_cache_row
-from lcc.storage.queue.lost_content import fetch_again
+from lcc.model.frontend.moves import Move, MoveState
+from lcc.storage.database.tables.rows import CACHED, empty_cache_row
+from lcc.storage.queue.maintenance.lost_content import fetch_again
 from lcc.storage.queue.moves import arrivals, leaving
 from lcc.storage.queue.moves.departing import departing_page, departing_rows, departing_whole
 from lcc.storage.queue.moves.following import position_now

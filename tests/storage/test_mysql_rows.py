@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymysql.connections import Connection
 
-from lcc.storage.database.mysql_connection import RowsConnection
+from lcc.storage.database.mysql.connection import RowsConnection
 
 KINDS = {"long": (8, 63), "text": (252, 45), "blob": (252, 63), "double": (5, 63), "decimal": (246, 63)}
 """Kind of a column -> the protocol's numbers of its type and its character set."""

@@ -10,7 +10,7 @@ import pytest
 from lcc.domain.keys import url_key
 from lcc.model.tasks import JobSpec, JobState, TaskState
 from lcc.storage.tasks.orders import TASK_RESUME, TASK_SET, TASK_SUSPEND
-from lcc.storage.tasks.polls import LOOK_SECONDS, Asked, Poll, polls_to_do
+from lcc.storage.tasks.polling.polls import LOOK_SECONDS, Asked, Poll, polls_to_do
 from tests.support.databases import result_of
 from tests.support.plans import Explaining
 from tests.support.tasks import NOW, Tasks, task_database

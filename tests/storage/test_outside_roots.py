@@ -7,9 +7,9 @@ import pytest
 
 from lcc.errors import StoreUnavailable, code
 from lcc.model import Source, UrlNotice
-from lcc.storage.database.order_rows import DELETE_OUTSIDE, ROOTS_TAKEN
+from lcc.storage.database.tables.order_rows import DELETE_OUTSIDE, ROOTS_TAKEN
 from lcc.storage.providers.providers import change_provider, get_provider, order_deletion_outside, provider_status
-from lcc.storage.queue import admin_orders
+from lcc.storage.queue.admin import orders as admin_orders
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lcc.domain.keys import url_key
 from lcc.model import FETCH_NOW
-from lcc.storage.database.order_rows import FETCH_PAGE, add_order
+from lcc.storage.database.tables.order_rows import FETCH_PAGE, add_order
 from tests.support.queue import Queue, notice
 
 

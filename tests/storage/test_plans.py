@@ -14,8 +14,11 @@ from lcc.model import Cursor
 from lcc.roles.cu import resourcesync
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import provider_status
-from lcc.storage.queue import admin_retry, consistency, housekeeping, record, time_slots, waiting_retries
-from lcc.storage.queue import read_ahead as queue_read
+from lcc.storage.queue.admin import retry as admin_retry
+from lcc.storage.queue.maintenance import consistency, housekeeping
+from lcc.storage.queue.results import record
+from lcc.storage.queue.schedule import read_ahead as queue_read
+from lcc.storage.queue.schedule import time_slots, waiting_retries
 from lcc.storage.queue.write_transaction import WriteTransaction
 from tests.support.plans import Explaining
 from tests.support.queue import Queue, notice

@@ -8,7 +8,7 @@ import pytest
 
 from lcc.errors import Busy, code
 from lcc.model import Cursor, SetAnswer
-from lcc.storage.database import status
+from lcc.storage.database.tables import status
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
 from lcc.storage.views import queue_rows, selected
 from tests.support import stored

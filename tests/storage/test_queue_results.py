@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lcc.errors import code
-from lcc.storage.database import status
+from lcc.storage.database.tables import status
 from lcc.storage.providers.providers import provider_status
 from lcc.storage.views import selected
 from tests.support import stored

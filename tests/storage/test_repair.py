@@ -6,9 +6,9 @@ import pytest
 
 from lcc.errors import Busy
 from lcc.model import MachineState, UnsStanding
-from lcc.storage.database.status import database_epoch
+from lcc.storage.database.tables.status import database_epoch
 from lcc.storage.providers.sessions import absorbed_numbers
-from lcc.storage.queue.repair import JUMP, PAGE_PROVIDERS
+from lcc.storage.queue.maintenance.repair import JUMP, PAGE_PROVIDERS
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from lcc.domain.items import ItemRules
-from lcc.domain.task_rules import TaskRules
+from lcc.domain.tasks.items import ItemRules
+from lcc.domain.tasks.rules import TaskRules
 from lcc.errors import code
 from lcc.model.items import as_json
 from lcc.model.states import SiteRobots
 from lcc.model.tasks import Effects, JobNotice
-from lcc.storage.tasks import robots
-from lcc.storage.tasks.items import ItemStore
+from lcc.storage.tasks.feeds.items import ItemStore
 from lcc.storage.tasks.orders import ROBOTS_AGAIN
-from lcc.storage.tasks.robots import EVERY_SECONDS
+from lcc.storage.tasks.polling import robots
+from lcc.storage.tasks.polling.robots import EVERY_SECONDS
 from lcc.storage.tasks.views import tasks_page
 from lcc.storage.tasks.write import TaskWrite
 from tests.support.databases import result_of
@@ -213,7 +213,7 @@ def test_the_worker_of_robots_txt(tasks: Tasks) -> None:
 def _job_of(tasks: Tasks, task: int) -> Any:
     """A running job of a polled task, as a poll that has found something makes it."""
     from lcc.model.tasks import Job, JobSpec
-    from lcc.storage.tasks.due import insert_job
+    from lcc.storage.tasks.jobs.due import insert_job
 
     run = tasks.counters()["run"]
     made: list[Any] = []

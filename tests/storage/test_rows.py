@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.model import DESCRIPTION, UrlNotice
-from lcc.storage.database.rows import (
+from lcc.storage.database.table import Table
+from lcc.storage.database.tables.rows import (
     CACHE,
     CACHED,
     DELAYS,
@@ -23,7 +24,6 @@ from lcc.storage.database.rows import (
     told_notice,
     told_values,
 )
-from lcc.storage.database.table import Table
 from tests.support.queue import Queue
 
 DEFAULTED = {"qdb": {"bad_code", "bad_text", "bad_time"}}

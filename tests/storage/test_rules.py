@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lcc.config import QmConfig
-from lcc.domain.absorb import decide, is_unchanged
+from lcc.domain.fetches.retries import delay_seconds
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.domain.keys import pid_of, url_key
 from lcc.domain.mimetypes import MimePatterns
-from lcc.domain.retries import delay_seconds
-from lcc.domain.rules import QueueRules
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.notices.absorb import decide, is_unchanged
+from lcc.domain.notices.rules import QueueRules
 from lcc.domain.urls import Roots
 from lcc.model import (
     FETCH_NOW,
@@ -26,7 +26,7 @@ from lcc.model import (
     UrlNotice,
     description_of,
 )
-from lcc.storage.database.key_ranges import all_views_key, is_all_views, provider_range, views_range
+from lcc.storage.database.tables.key_ranges import all_views_key, is_all_views, provider_range, views_range
 
 RULES = QueueRules(attempts_max=3)
 MD5 = "a" * 32

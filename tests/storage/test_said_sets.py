@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lcc.model import Source
 from lcc.model.notifiers import NoticeId
 from lcc.model.number_ranges import NumberRanges
-from lcc.storage.queue.said_sets import EPOCHS_MAX, merge_said
+from lcc.storage.queue.intake.said_sets import EPOCHS_MAX, merge_said
 from tests.support.queue import Queue, notice
 
 NUMBERS = st.integers(1, 40)

@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred, fail, gatherResults
 from lcc.config import Config, DatabaseConfig, QmConfig, UnsConfig
 from lcc.errors import StoreUnavailable
 from lcc.model import FullSetKey, SetStart
-from lcc.model.moves import Fence
+from lcc.model.frontend.moves import Fence
 from lcc.storage.providers.providers import change_provider, get_provider
 from lcc.storage.providers.sessions import ORDER_JUMP as JUMP
 from lcc.storage.providers.sessions import Login, SessionStore, kept_numbers, open_session_store

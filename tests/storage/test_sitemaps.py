@@ -11,16 +11,16 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from lcc.domain.keys import url_key
-from lcc.domain.task_rules import TaskRules
+from lcc.domain.tasks.rules import TaskRules
 from lcc.feeds.faults import FeedFault
 from lcc.feeds.sitemap_worker import read_sitemap
 from lcc.model.polled import PolledContent
 from lcc.model.sitemaps import INDEX_OPTION, index_of, level_of
 from lcc.model.tasks import Effects, JobSpec, JobState, StartedJob
-from lcc.storage.tasks import sitemaps
 from lcc.storage.tasks.orders import SITEMAP_CONFIRM, TASK_REMOVE
-from lcc.storage.tasks.polls import Asked, Found, Poll
-from lcc.storage.tasks.sitemaps import Gone, documents_of, gone_of
+from lcc.storage.tasks.polling import sitemaps
+from lcc.storage.tasks.polling.polls import Asked, Found, Poll
+from lcc.storage.tasks.polling.sitemaps import Gone, documents_of, gone_of
 from lcc.workers.api import Job
 from tests.support.databases import result_of
 from tests.support.sitemaps import Said, capable, changed, pages, resync, urlset
@@ -235,7 +235,7 @@ def test_a_job_that_stores_something_else(tasks: Sitemaps) -> None:
 
 
 def test_more_urls_than_a_site_may_have(tasks: Sitemaps, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lcc.storage.tasks.sitemaps.SITE_URLS_MAX", 5)
+    monkeypatch.setattr("lcc.storage.tasks.polling.sitemaps.SITE_URLS_MAX", 5)
     top = tasks.sitemap()
     tasks.read(top, index("a.xml", "b.xml"))
     first, second = tasks.documents(top)

@@ -15,7 +15,7 @@ from lcc.config import DatabaseConfig
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import begin, read_page
 from lcc.storage.database.database import BlockingDatabase, Database
-from lcc.storage.database.status import last_change
+from lcc.storage.database.tables.status import last_change
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import provider_status
 from lcc.storage.views.overview import overview

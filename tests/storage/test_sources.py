@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lcc.model import ANY_TYPE, HINTS, SITE, QueueRow, Source, UrlNotice
-from lcc.storage.database.key_ranges import is_untyped
-from lcc.storage.queue import sweep
+from lcc.storage.database.tables.key_ranges import is_untyped
+from lcc.storage.queue.intake import sweep
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.model import Delay
 from lcc.model.survey import Lag, Queued, Survey
 from lcc.storage.views.survey import survey

@@ -8,7 +8,7 @@ import pytest
 from lcc.errors import Busy, StoreUnavailable
 from lcc.model import FETCH_NOW, Cursor, Delay, QueueRow, SlotPage
 from lcc.storage.providers.providers import change_provider, get_provider
-from lcc.storage.queue import admin_orders
+from lcc.storage.queue.admin import orders as admin_orders
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 

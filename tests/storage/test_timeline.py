@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lcc.storage.database.status import database_epoch
-from lcc.storage.database.timeline import current_timeline, known_upto
+from lcc.storage.database.tables.status import database_epoch
+from lcc.storage.database.tables.timeline import current_timeline, known_upto
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 

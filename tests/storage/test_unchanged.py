@@ -9,7 +9,7 @@ import pytest
 
 from lcc.errors import code
 from lcc.model import FetchResult, QueueRow, Stored
-from lcc.storage.queue.lost_content import fetch_again
+from lcc.storage.queue.maintenance.lost_content import fetch_again
 from lcc.storage.queue.write_transaction import WriteTransaction
 from tests.support.queue import Queue, notice
 

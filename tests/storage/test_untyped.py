@@ -12,8 +12,8 @@ from lcc.domain.keys import url_key
 from lcc.domain.mimetypes import MimePatterns
 from lcc.errors import CODES
 from lcc.model import ANY_TYPE, Absorbed, CachedUrl, FetchResult, QueueRow, Source, UrlNotice, source_text
-from lcc.storage.database.key_ranges import UNTYPED, is_untyped, untyped_key
-from lcc.storage.queue.headers import renewed_headers
+from lcc.storage.database.tables.key_ranges import UNTYPED, is_untyped, untyped_key
+from lcc.storage.queue.results.headers import renewed_headers
 from lcc.storage.views.selected import Selection, page_by_change, page_by_key
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.queue import Queue

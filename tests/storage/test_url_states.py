@@ -9,7 +9,7 @@ from lcc.domain.keys import url_key
 from lcc.errors import code
 from lcc.model import ANY_TYPE, Source, UrlNotice
 from lcc.model.notifiers import NoticeId
-from lcc.storage.database.key_ranges import views_range
+from lcc.storage.database.tables.key_ranges import views_range
 from lcc.storage.providers.providers import change_provider, get_provider
 from lcc.storage.views.url_states import Found, applied_sets, url_states
 from tests.support.queue import Queue, notice

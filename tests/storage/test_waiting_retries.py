@@ -9,11 +9,11 @@ import pytest
 from lcc.config import QmConfig
 from lcc.errors import Busy, StoreUnavailable
 from lcc.model import FETCH_NOW, RetryPage
-from lcc.storage.database.order_rows import RETRY, add_order
+from lcc.storage.database.tables.order_rows import RETRY, add_order
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal
-from lcc.storage.queue import admin_retry as queue_retry
 from lcc.storage.queue import store as store_module
-from lcc.storage.queue import waiting_retries
+from lcc.storage.queue.admin import retry as queue_retry
+from lcc.storage.queue.schedule import waiting_retries
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from lcc.admin.cli import main
 from lcc.config import load_config
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.database.rows import CACHED, empty_cache_row
+from lcc.storage.database.tables.rows import CACHED, empty_cache_row
 from lcc.storage.database.transactions import Txn
 
 CONTENT = {

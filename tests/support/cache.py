@@ -6,7 +6,7 @@ from typing import Any
 
 from lcc.domain.keys import url_key
 from lcc.roles.access import access_token
-from lcc.storage.database.rows import CACHED, DELETED, empty_cache_row
+from lcc.storage.database.tables.rows import CACHED, DELETED, empty_cache_row
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.content_users import ContentUser, add_content_user
 from lcc.storage.providers.passwords import generate_password, hash_password

@@ -7,7 +7,7 @@ from typing import Any
 
 from lcc.domain.spider.keys import found_url, host_key, url_key
 from lcc.domain.spider.rules import FrontierRules
-from lcc.model.crawls import (
+from lcc.model.spider.crawls import (
     BUCKETS,
     CrawlSettings,
     CrawlStatus,

@@ -1,7 +1,7 @@
 """Connections in memory under one clock, which can be cut after any byte.
 
 A :class:`Net` stands in for the reactor wherever the production code connects to, or listens at, a UNIX socket
-(endpoint strings, :func:`lcc.transport.links.link_service`, :class:`lcc.transport.http_client.HttpClient`).  It knows
+(endpoint strings, :func:`lcc.transport.links.link_service`, :class:`lcc.transport.http.client.HttpClient`).  It knows
 how much each end of each connection was given, so that a recorded conversation can be cut after each of its bytes.
 """
 

@@ -6,7 +6,7 @@ from hashlib import md5, sha1
 from typing import Any
 
 from lcc.model import CachedUrl
-from lcc.model.links import Page
+from lcc.model.spider.links import Page
 
 
 def page(curl: str, content: bytes | str = b"", mimetype: str = "text/html", **more: Any) -> Page:

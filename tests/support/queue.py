@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 
 from lcc.config import QmConfig
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.domain.keys import url_key
-from lcc.domain.rules import QueueRules
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.notices.rules import QueueRules
 from lcc.model import (
     Absorbed,
     CarriedOut,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lcc.model import CachedUrl
-from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import CACHED, SELECT_USER, cached_url
+from lcc.storage.database.tables.key_ranges import provider_range
+from lcc.storage.database.tables.rows import CACHED, SELECT_USER, cached_url
 from lcc.storage.database.transactions import Txn
 
 _LAST_KEY = b"\xff" * 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lcc.model.frontend import SubLcc, SubState, Vitals
+from lcc.model.frontend.places import SubLcc, SubState, Vitals
 
 NOW = 1_700_000_000
 

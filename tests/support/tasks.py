@@ -9,7 +9,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from lcc.domain.task_rules import TaskRules
+from lcc.domain.tasks.rules import TaskRules
 from lcc.interfaces import IItemStore
 from lcc.model.tasks import (
     Assigned,
@@ -26,11 +26,11 @@ from lcc.model.tasks import (
     When,
 )
 from lcc.storage.database.migrations import MAIN, TASKS
-from lcc.storage.tasks.due_work import DueWork
-from lcc.storage.tasks.endings import Ended
+from lcc.storage.tasks.jobs.due_work import DueWork
+from lcc.storage.tasks.jobs.endings import Ended
 from lcc.storage.tasks.orders import ORDERS, CarriedOut, order_task
-from lcc.storage.tasks.polls import Asked, Poll
-from lcc.storage.tasks.robots import robots_known
+from lcc.storage.tasks.polling.polls import Asked, Poll
+from lcc.storage.tasks.polling.robots import robots_known
 from lcc.storage.tasks.store import TaskStore
 from lcc.storage.tasks.views import get_job, get_task, job_log
 from lcc.storage.tasks.write import TaskWrite

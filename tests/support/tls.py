@@ -17,8 +17,8 @@ from twisted.python.failure import Failure
 
 from lcc.admin.setup.authority import PUBLIC, Authority
 from lcc.config import Config, parse_config
-from lcc.transport.certificates import ROLES
-from lcc.transport.tls_files import CertificateFiles
+from lcc.transport.tls.certificates import ROLES
+from lcc.transport.tls.files import CertificateFiles
 
 reactor: Any = global_reactor
 HOST = "127.0.0.1"

@@ -76,7 +76,7 @@ def main(reactor):
 react(main)
 """
 _ROLE = """
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.commands.boottime import boot_seconds
 print(real_environment().reactor.seconds is boot_seconds)
 """

@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
 
-from lcc.transport.http_client import HttpClient
+from lcc.transport.http.client import HttpClient
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:80", "unix:/nowhere/socket"])

@@ -22,9 +22,9 @@ from twisted.web.http import HTTPChannel
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 
-from lcc.transport import http_server
-from lcc.transport.http_server import GuardedRequest, GuardedSite
-from lcc.transport.limited import LimitedFactory
+from lcc.transport.http import server as http_server
+from lcc.transport.http.server import GuardedRequest, GuardedSite
+from lcc.transport.ports.limited import LimitedFactory
 from tests.support.waiting import wait_for
 
 BIG = 1_000_000

@@ -12,8 +12,8 @@ from twisted.internet.testing import StringTransport
 from twisted.logger import LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
-from lcc.transport.connection_limits import party_of
-from lcc.transport.limited import LimitedFactory
+from lcc.transport.ports.connection_limits import party_of
+from lcc.transport.ports.limited import LimitedFactory
 
 
 class Port:

@@ -18,10 +18,10 @@ from twisted.internet.unix import Client
 from twisted.python.failure import Failure
 
 from lcc.protocols.xmlfeed import Start, XmlFeed
-from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService, RetryPolicy, link_service
 from lcc.transport.pipe_endpoints import PipeClientEndpoint, PipePort, PipeServerEndpoint
 from lcc.transport.pipes import PipeEnd, Pipes
+from lcc.transport.ports.limited import LimitedFactory
 from lcc.transport.stream import StreamLimits, XmlStream
 from tests.support.waiting import until
 from tests.transport.test_stream import Recorder

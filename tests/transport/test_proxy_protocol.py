@@ -11,7 +11,7 @@ from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 
-from lcc.transport.proxy_protocol import BadHeader, BehindProxies, proxy_header, read_header, trusted_proxies
+from lcc.transport.ports.proxy_protocol import BadHeader, BehindProxies, proxy_header, read_header, trusted_proxies
 from tests.support.transports import MemoryTransport
 
 HERE = IPv4Address("TCP", "192.0.2.1", 9000)

@@ -14,7 +14,7 @@ from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred
 from twisted.logger import globalLogBeginner, textFileLogObserver
 from lcc.services.common import RoleService
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 
 def drain():
     os.write(1, b"draining\\n")

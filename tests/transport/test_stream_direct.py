@@ -14,7 +14,7 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 
 from lcc.protocols.xmlfeed import XmlFeed
-from lcc.transport.limited import LimitedFactory
+from lcc.transport.ports.limited import LimitedFactory
 from lcc.transport.stream import StreamLimits, XmlStream
 from tests.transport.test_stream import Recorder
 

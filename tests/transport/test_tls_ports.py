@@ -29,10 +29,10 @@ from lcc.errors import ConfigError
 from lcc.protocols.hello import Hello
 from lcc.protocols.work import UP
 from lcc.roles.peer import HELLO_SECONDS, Peer
-from lcc.transport.limited import LimitedFactory
 from lcc.transport.links import PortService, RetryPolicy, link_service
-from lcc.transport.tls_endpoints import TlsFailed
-from lcc.transport.tls_files import CertificateFiles
+from lcc.transport.ports.limited import LimitedFactory
+from lcc.transport.tls.endpoints import TlsFailed
+from lcc.transport.tls.files import CertificateFiles
 from tests.support.logs import LoggedErrors
 from tests.support.tls import DAY, EXPIRED, HOST, RIGHT, VALIDITY, WRONG_CA, End, Pki, meet, reactor, string
 from tests.support.waiting import until

@@ -11,8 +11,8 @@ import pytest_twisted
 from OpenSSL.crypto import X509
 
 from lcc.config import TlsConfig
-from lcc.transport.certificates import ROLES, load
-from lcc.transport.tls import Refused, _Verifier
+from lcc.transport.tls.certificates import ROLES, load
+from lcc.transport.tls.contexts import Refused, _Verifier
 from lcc.transport.wires import CENTRAL, WIRES, Wire, endpoint
 from tests.support.tls import EARLY, EXPIRED, HOST, KINDS, NONE, REVOKED, RIGHT, WRONG_CA, Pki, meet, string
 

@@ -11,7 +11,7 @@ from lcc.config import Config, parse_config
 from lcc.config.root import ROLES
 from lcc.errors import ConfigError
 from lcc.model.notifiers import NOTIFIERS
-from lcc.transport.tls_endpoints import files_of
+from lcc.transport.tls.endpoints import files_of
 from lcc.transport.wires import WIRES, certificate_files, endpoint, endpoints, leaves_machine, shown, sublcc_endpoint
 
 

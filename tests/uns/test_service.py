@@ -24,7 +24,7 @@ from lcc.errors import Busy
 from lcc.model import Provider
 from lcc.protocols.cp_uns_client import init
 from lcc.services import uns
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.providers.providers import add_provider
 from lcc.transport.links import PortService

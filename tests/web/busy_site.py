@@ -26,14 +26,14 @@ from lcc.domain.keys import url_key
 from lcc.domain.urls import normalise
 from lcc.model import FETCH_NOW, Delay, Provider
 from lcc.roles.web.samples import COUNTED, LEVELS
-from lcc.storage.database.timeline import current_timeline
+from lcc.storage.database.tables.timeline import current_timeline
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.content_users import ContentUser, add_content_user
 from lcc.storage.providers.passwords import hash_password
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.providers.web_users import WebUser, set_web_user
-from lcc.storage.queue.saved_state import save_state
-from lcc.storage.queue.time_slots import write_delays
+from lcc.storage.queue.maintenance.saved_state import save_state
+from lcc.storage.queue.schedule.time_slots import write_delays
 from lcc.storage.views.readers import Reading, note_readings
 from tests.support.databases import DirectDatabase
 from tests.support.qm_state import STATE

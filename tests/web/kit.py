@@ -14,10 +14,10 @@ from twisted.internet.threads import deferToThread
 from lcc.config import parse_config
 from lcc.roles.web.engine import Monitor
 from lcc.services import web
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.storage.providers.passwords import hash_password
 from lcc.storage.providers.web_users import WebUser, set_web_user
-from lcc.storage.queue.saved_state import save_state
+from lcc.storage.queue.maintenance.saved_state import save_state
 from lcc.transport.links import PortService
 from tests.support.browser import Browser, Reply
 from tests.support.databases import Backend, DirectDatabase

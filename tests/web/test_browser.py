@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
 from lcc.model import Provider
-from lcc.storage.database.order_rows import RETRY
+from lcc.storage.database.tables.order_rows import RETRY
 from lcc.storage.providers.providers import add_provider
 from tests.support.chromium import Chromium, accessibility, broken_words
 from tests.support.qm_state import STATE

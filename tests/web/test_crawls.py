@@ -9,7 +9,7 @@ import pytest_twisted
 
 from lcc.domain.spider.keys import found_url
 from lcc.domain.spider.rules import FrontierRules
-from lcc.model.crawls import CrawlSettings, FrontierBatch, HostRef, ReadPage, SpiderOrder, StoreWork, Trap
+from lcc.model.spider.crawls import CrawlSettings, FrontierBatch, HostRef, ReadPage, SpiderOrder, StoreWork, Trap
 from lcc.roles.web.pages.crawls import Rates
 from lcc.storage.database.migrations import SPIDER
 from lcc.storage.database.place import place_of
@@ -117,7 +117,7 @@ async def test_what_is_counted_is_linked_and_listed(watch: Watch) -> None:
 
 
 def test_rates() -> None:
-    from lcc.model.crawls import Crawl, CrawlState, CrawlStatus
+    from lcc.model.spider.crawls import Crawl, CrawlState, CrawlStatus
 
     crawl = Crawl(1, "a", CrawlSettings(), CrawlState.ACTIVE, 0, frozenset(), 1)
     rates = Rates()

@@ -18,7 +18,7 @@ from lcc.roles.web.pages import errors as errors_pages
 from lcc.roles.web.pages import providers as providers_pages
 from lcc.roles.web.pages.overview import PARTS_MIN, plots
 from lcc.storage.providers.providers import add_provider
-from lcc.storage.queue.time_slots import write_delays
+from lcc.storage.queue.schedule.time_slots import write_delays
 from tests.support.browser import Browser
 from tests.support.qm_state import STATE
 from tests.support.queue import notice

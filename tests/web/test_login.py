@@ -223,7 +223,7 @@ def test_where_passwords_would_travel_as_they_are(backend: Backend, tmp_path: An
 
     from lcc.config import parse_config
     from lcc.services import all_roles, web
-    from lcc.services.environment import real_environment
+    from lcc.services.process.environment import real_environment
 
     def build(listen: str, more: str = "") -> Any:
         return web.build(

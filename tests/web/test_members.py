@@ -22,7 +22,7 @@ from lcc.insight.qm_state import Live
 from lcc.insight.verdict import Level, Trouble, judge
 from lcc.roles.web.members import GRACE_SECONDS, ROBOT_SECONDS, Members
 from lcc.services import web
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from tests.support.databases import Backend
 from tests.support.qm_state import MACHINE as ONE
 from tests.support.qm_state import STATE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest_twisted
 
-from lcc.model.moves import Fence
+from lcc.model.frontend.moves import Fence
 
 from .kit import Watch
 from .test_pages import check_page, words

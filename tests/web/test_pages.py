@@ -13,9 +13,9 @@ from twisted.internet.threads import deferToThread
 
 from lcc.domain.urls import normalise
 from lcc.model import Delay, Provider
-from lcc.storage.database.order_rows import RETRY, add_order
+from lcc.storage.database.tables.order_rows import RETRY, add_order
 from lcc.storage.providers.providers import add_provider
-from lcc.storage.queue.time_slots import write_delays
+from lcc.storage.queue.schedule.time_slots import write_delays
 from tests.support.browser import Browser, Reply
 from tests.support.qm_state import STATE
 from tests.support.queue import notice

@@ -16,8 +16,8 @@ from lcc.errors import StoreUnavailable
 from lcc.model import Delay, Provider
 from lcc.roles.web.pages import providers as pages
 from lcc.storage.database.database import Database
-from lcc.storage.database.order_rows import is_open
-from lcc.storage.database.rows import DELAYS
+from lcc.storage.database.tables.order_rows import is_open
+from lcc.storage.database.tables.rows import DELAYS
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import _write
 from lcc.storage.views import failures as failures_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest_twisted
 
-from lcc.model.hub import HubAsk, HubSubscriber
-from lcc.model.pushes import KeyState, SiteKey
-from lcc.model.websub import HubState, HubSubscription
+from lcc.model.push.hub import HubAsk, HubSubscriber
+from lcc.model.push.pushes import KeyState, SiteKey
+from lcc.model.push.websub import HubState, HubSubscription
 from lcc.storage.database.migrations import HUB, MAIN, PUSH
 from lcc.storage.database.place import place_of
 from lcc.storage.database.transactions import Txn

@@ -14,7 +14,7 @@ from lcc.roles.web.pages import feeds, jobs, tasks
 from lcc.storage.database.migrations import TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.database.transactions import Txn
-from lcc.storage.tasks.feed_views import feed_named
+from lcc.storage.tasks.feeds.views import feed_named
 from lcc.storage.tasks.figures import task_figures
 from lcc.storage.tasks.views import ended_jobs, failing_tasks, jobs_page, statistics, tasks_page, waiting_jobs
 from tests.support.browser import Browser, Reply

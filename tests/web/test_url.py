@@ -6,8 +6,8 @@ import pytest_twisted
 from twisted.internet.threads import deferToThread
 
 from lcc.domain.keys import url_key
-from lcc.storage.database.order_rows import FETCH_PAGE
-from lcc.storage.database.timeline import current_timeline
+from lcc.storage.database.tables.order_rows import FETCH_PAGE
+from lcc.storage.database.tables.timeline import current_timeline
 from lcc.storage.providers.content_users import ContentUser, add_content_user
 from lcc.storage.views.readers import Reading, note_readings
 from tests.support.queue import notice

@@ -1,4 +1,4 @@
-"""Endpoint strings of the LCC (``lcc.transport.tls_endpoints``, imported when one is used)."""
+"""Endpoint strings of the LCC (``lcc.transport.tls.endpoints``, imported when one is used)."""
 
 from twisted.internet.interfaces import (
     IStreamClientEndpointStringParserWithReactor,
@@ -14,7 +14,7 @@ class _Server:
     prefix = "lcctls"
 
     def parseStreamServer(self, reactor, *args, **kwargs):  # type: ignore[no-untyped-def]  # the plugins' interface
-        return namedAny("lcc.transport.tls_endpoints.parse_server")(reactor, *args, **kwargs)
+        return namedAny("lcc.transport.tls.endpoints.parse_server")(reactor, *args, **kwargs)
 
 
 @implementer(IPlugin, IStreamClientEndpointStringParserWithReactor)
@@ -22,7 +22,7 @@ class _Client:
     prefix = "lcctls"
 
     def parseStreamClient(self, reactor, *args, **kwargs):  # type: ignore[no-untyped-def]  # the plugins' interface
-        return namedAny("lcc.transport.tls_endpoints.parse_client")(reactor, *args, **kwargs)
+        return namedAny("lcc.transport.tls.endpoints.parse_client")(reactor, *args, **kwargs)
 
 
 tls_server = _Server()

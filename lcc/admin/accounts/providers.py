@@ -36,7 +36,13 @@ from lcc.insight.places import place_text
 from lcc.insight.qm_state import delay_text
 from lcc.insight.robots_words import robots_words
 from lcc.model import Delay, Provider, ProviderStatus
-from lcc.storage.database.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, TEXT_CHARS, WANT_FULL_SET, add_order
+from lcc.storage.database.tables.order_rows import (
+    ALLOW_DELETIONS,
+    DROP_DELETIONS,
+    TEXT_CHARS,
+    WANT_FULL_SET,
+    add_order,
+)
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.passwords import generate_password, generate_token, hash_password
 from lcc.storage.providers.providers import (
@@ -58,8 +64,8 @@ from lcc.storage.providers.watched import (
     register_provider,
     watch_again,
 )
-from lcc.storage.queue.held_deletions import HeldSweep, held_sweep
-from lcc.storage.tasks.robots import read_robots
+from lcc.storage.queue.intake.held_deletions import HeldSweep, held_sweep
+from lcc.storage.tasks.polling.robots import read_robots
 from lcc.storage.views.inspect import delays_of
 
 LIMIT = "NUMBER|none"

@@ -41,8 +41,8 @@ from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import PUSH
 from lcc.storage.database.place import place_of
 from lcc.storage.push.subscriptions import subscriptions_of
-from lcc.storage.tasks.feed_views import FEED, feed_named
-from lcc.storage.tasks.item_views import count_items, feeds_of, items_of_task
+from lcc.storage.tasks.feeds.item_views import count_items, feeds_of, items_of_task
+from lcc.storage.tasks.feeds.views import FEED, feed_named
 from lcc.storage.tasks.orders import TASK_POLL, TASK_REMOVE, TASK_RESUME, TASK_SET, TASK_SUSPEND, order_task
 from lcc.storage.tasks.views import PAGE_ROWS, tasks_page
 

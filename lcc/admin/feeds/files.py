@@ -19,7 +19,7 @@ from lcc.insight.feed_lists import LIST_TITLE, compare_list, in_chunks, order_fe
 from lcc.model.feed_options import FeedOptions
 from lcc.protocols.opml import OpmlError, Outline, read_opml, write_opml
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.tasks.feed_views import feed_urls
+from lcc.storage.tasks.feeds.views import feed_urls
 
 
 @click.command("import")

@@ -18,7 +18,7 @@ from lcc.admin.output import Column, Listing, cell, json_option, pages
 from lcc.admin.tasks.orders import answer, order, say_order, tasks_database
 from lcc.commands.errors import Failed
 from lcc.commands.watch import clean
-from lcc.domain.robots_rules import sitemaps_named
+from lcc.domain.fetches.robots_rules import sitemaps_named
 from lcc.domain.urls import site_of
 from lcc.domain.wording import duration, number
 from lcc.insight.why import explain
@@ -28,7 +28,7 @@ from lcc.model.shellwords import shell_word
 from lcc.model.sitemaps import PRIVATE_OPTION, index_of
 from lcc.model.tasks import JobSpec, Task, TaskState, When
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.tasks.feed_views import feed_named, ordered_task
+from lcc.storage.tasks.feeds.views import feed_named, ordered_task
 from lcc.storage.tasks.orders import (
     SITEMAP_CONFIRM,
     TASK_POLL,
@@ -38,7 +38,7 @@ from lcc.storage.tasks.orders import (
     TASK_SUSPEND,
     order_task,
 )
-from lcc.storage.tasks.sitemaps import SITEMAP, SitemapState, documents_of, sitemap_states
+from lcc.storage.tasks.polling.sitemaps import SITEMAP, SitemapState, documents_of, sitemap_states
 from lcc.storage.tasks.views import PAGE_ROWS, get_task, tasks_page
 
 EVERY_SECONDS = 21600

@@ -19,7 +19,7 @@ from lcc.insight.task_inputs import EVERY_MAX, FEED_EVERY_MIN, InputError
 from lcc.model.feed_options import ANYWHERE, SAME_HOST, FeedOptions
 from lcc.model.tasks import Task
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.tasks.feed_views import FEED, feed_named, feed_urls, ordered_task
+from lcc.storage.tasks.feeds.views import FEED, feed_named, feed_urls, ordered_task
 from lcc.storage.tasks.views import get_task
 
 SEE_FEEDS = "lcc-admin feed list shows all feeds"

@@ -15,11 +15,11 @@ from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.values import PID
 from lcc.commands.errors import Failed
 from lcc.commands.watch import refresh_until_interrupted, watch_option
-from lcc.domain.frontend import home_of, is_stale
+from lcc.domain.frontend.sub_lccs import home_of, is_stale
 from lcc.domain.wording import utc
 from lcc.insight.places import move_record
-from lcc.model.frontend import SubLcc, SubState
-from lcc.model.moves import UNFINISHED, Move
+from lcc.model.frontend.moves import UNFINISHED, Move
+from lcc.model.frontend.places import SubLcc, SubState
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.moves import CannotMove, cancel_move, list_moves, moves_in, order_move

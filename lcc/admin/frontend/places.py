@@ -10,7 +10,7 @@ from lcc.admin.context import Admin, DatabaseFailed
 from lcc.admin.frontend.sublccs import SEE_LIST
 from lcc.commands.errors import Failed
 from lcc.insight.places import front_lines, front_record, place_of_provider, place_record, place_text
-from lcc.model.frontend import SubLcc, SubState
+from lcc.model.frontend.places import SubLcc, SubState
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.fe.sublccs import list_sublccs
 from lcc.storage.views.inspect import owners

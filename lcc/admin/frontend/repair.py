@@ -12,11 +12,11 @@ import click
 from lcc.admin.context import Admin, DatabaseFailed, pass_admin
 from lcc.admin.output import json_option
 from lcc.commands.errors import Failed
-from lcc.domain.front_repair import concerned, misnumbered, plan_repair
+from lcc.domain.frontend.repair import concerned, misnumbered, plan_repair
 from lcc.domain.wording import number
 from lcc.errors import StoreUnavailable
-from lcc.model.frontend import SubLcc, SubState
-from lcc.model.move_traces import FrontState, RepairPlan, Traces
+from lcc.model.frontend.places import SubLcc, SubState
+from lcc.model.frontend.traces import FrontState, RepairPlan, Traces
 from lcc.numbers import parse_number
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.fe.repair import read_front, repair_front

@@ -17,12 +17,12 @@ from lcc.admin.output import Column, Listing, json_option, say_facts
 from lcc.admin.values import NONE, PID, number_or_none
 from lcc.commands.errors import Failed
 from lcc.config import mysql_password, sublcc_name_fault
-from lcc.domain.frontend import free_room, is_stale
+from lcc.domain.frontend.sub_lccs import free_room, is_stale
 from lcc.errors import ConfigError
 from lcc.insight.places import place_of_provider
-from lcc.model.frontend import AtHome, SubLcc, SubState, Vitals
+from lcc.model.frontend.places import AtHome, SubLcc, SubState, Vitals
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.database.status import database_epoch
+from lcc.storage.database.tables.status import database_epoch
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.moves import concerns_move
 from lcc.storage.fe.placements import count_placed, count_unsettled

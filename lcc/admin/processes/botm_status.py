@@ -12,8 +12,8 @@ from attrs import frozen
 from twisted.internet.endpoints import serverFromString
 
 from lcc.config import Config, unix_socket_path
-from lcc.transport.tls import CONTENT_ROLES
-from lcc.transport.tls_blocking import RoleConnection
+from lcc.transport.tls.blocking import RoleConnection
+from lcc.transport.tls.contexts import CONTENT_ROLES
 from lcc.transport.wires import certificate_files
 
 TIMEOUT_SECONDS = 10.0

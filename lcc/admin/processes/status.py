@@ -24,13 +24,13 @@ from lcc.insight.disks import database_disk
 from lcc.insight.qm_state import Live, delay_text, read_live
 from lcc.insight.task_words import scheduler_lines
 from lcc.model import Delay
-from lcc.model.crawls import CrawlState, CrawlStatus, SpiderStatus
+from lcc.model.spider.crawls import CrawlState, CrawlStatus, SpiderStatus
 from lcc.storage.database.migrations import SPIDER, TASKS
 from lcc.storage.database.place import place_of
 from lcc.storage.database.transactions import Txn
 from lcc.storage.disk.file_system import DISK
 from lcc.storage.disk.spool import spool_room
-from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.queue.maintenance.saved_state import saved_state
 from lcc.storage.spider.claims import spiders
 from lcc.storage.spider.views import crawl_statuses
 from lcc.storage.tasks.figures import TaskFigures, task_figures

@@ -18,7 +18,7 @@ from lcc.admin.context import Admin, pass_admin
 from lcc.admin.processes.botm_status import NotAsked, ask_machine
 from lcc.commands.watch import clean, interval_option, refresh_until_interrupted
 from lcc.insight.qm_state import Live, read_live
-from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.queue.maintenance.saved_state import saved_state
 
 SHOWN = 40
 ASKED_AT_ONCE = 16

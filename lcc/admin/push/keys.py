@@ -11,13 +11,13 @@ import click
 
 from lcc.admin.context import Admin, pass_admin
 from lcc.admin.output import Column, Listing, json_option
-from lcc.domain.sites import host_of
+from lcc.domain.registration.sites import host_of
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.insight.hub_words import hub_record, subscriber_record
 from lcc.insight.push_words import key_record
-from lcc.model.pushes import KeyState
-from lcc.model.websub import HubState
+from lcc.model.push.pushes import KeyState
+from lcc.model.push.websub import HubState
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import HUB, PUSH
 from lcc.storage.database.place import place_of

@@ -37,8 +37,8 @@ from lcc.commands.errors import Failed
 from lcc.commands.progress import is_watched, progress
 from lcc.config import Config
 from lcc.model import ContentRow
-from lcc.storage.database.content_rows import rows_of_files
 from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.tables.content_rows import rows_of_files
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.disk.content_scan import Leaf, attempts, leaves, names_upto
 from lcc.storage.disk.content_sync import SYNCED

@@ -18,7 +18,7 @@ from lcc.insight.records import NOT_BROWSABLE
 from lcc.model import FETCH_NOW, QueueRow, retry_time
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.queue.maintenance.saved_state import saved_state
 from lcc.storage.views.queue_rows import QueueSet, queue_rows, queue_sets
 
 PAGE_ROWS = 1000

@@ -11,9 +11,9 @@ from lcc.admin.queue.errors import code_option
 from lcc.insight.qm_state import read_live
 from lcc.insight.why_words import counted
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.database.order_rows import REBUILD, RETRY, add_order
+from lcc.storage.database.tables.order_rows import REBUILD, RETRY, add_order
 from lcc.storage.database.transactions import Txn
-from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.queue.maintenance.saved_state import saved_state
 from lcc.storage.views.inspect import Count, count_errors, count_waiting
 
 COUNT_MAX = 100_000

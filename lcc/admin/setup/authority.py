@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from lcc.errors import ConfigError
-from lcc.transport.certificates import (
+from lcc.transport.tls.certificates import (
     ROLE_URI,
     ROLES,
     describe,

@@ -15,7 +15,7 @@ from lcc.admin.output import Column, Listing, json_option
 from lcc.admin.setup.authority import PUBLIC, Authority, AuthorityError, host_name
 from lcc.commands.errors import Failed
 from lcc.errors import ConfigError
-from lcc.transport.certificates import ROLES, hosts_of, read_certificates, roles_of
+from lcc.transport.tls.certificates import ROLES, hosts_of, read_certificates, roles_of
 
 _ROLES = click.Choice([*ROLES, PUBLIC])
 

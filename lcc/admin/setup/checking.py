@@ -18,7 +18,7 @@ from lcc.admin.values import scheme_fault
 from lcc.commands.errors import Failed
 from lcc.config import Config, examine_config, read_config, unix_socket_path
 from lcc.console.credentials import UnsafeFile, read_trusted
-from lcc.domain.hours import parse_hours
+from lcc.domain.fetches.hours import parse_hours
 from lcc.domain.mimetypes import MimePatterns
 from lcc.domain.timezones import timezone_fault
 from lcc.domain.urls import normalise_root
@@ -33,9 +33,9 @@ from lcc.roles.botm.engine import LEASE_SHARE
 from lcc.storage.database.dialects import SqliteDialect, dialect_for
 from lcc.storage.disk.free_space import Room
 from lcc.storage.providers.providers import list_providers
-from lcc.storage.queue.saved_state import saved_state
-from lcc.transport.certificates import describe, load, utc
-from lcc.transport.tls_endpoints import files_of
+from lcc.storage.queue.maintenance.saved_state import saved_state
+from lcc.transport.tls.certificates import describe, load, utc
+from lcc.transport.tls.endpoints import files_of
 from lcc.transport.wires import WIRES, completed, endpoints, leaves_machine, wire_of
 
 SOCKET_PATH_MAX_BYTES = 107

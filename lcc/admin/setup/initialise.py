@@ -12,7 +12,7 @@ from lcc.commands.errors import Failed
 from lcc.config import DEFAULT_FILE
 from lcc.storage.database.migrations import HUB, PUSH, SPIDER, TASKS
 from lcc.storage.database.place import place_of
-from lcc.storage.database.status import database_epoch
+from lcc.storage.database.tables.status import database_epoch
 
 
 @click.command("init")

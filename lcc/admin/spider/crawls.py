@@ -45,8 +45,8 @@ from lcc.insight.crawl_words import (
     store_words,
     unread_words,
 )
-from lcc.model.crawls import CrawlSettings, CrawlState, UrlOrder
 from lcc.model.shellwords import shell_word
+from lcc.model.spider.crawls import CrawlSettings, CrawlState, UrlOrder
 from lcc.spider.crawl_inputs import check_crawl, check_settings
 from lcc.spider.names.presets import PRESETS
 from lcc.storage.database.database import BlockingDatabase

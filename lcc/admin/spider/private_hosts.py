@@ -13,7 +13,7 @@ from lcc.errors import code
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.spider.views import host_by_key
 from lcc.storage.tasks.orders import ROBOTS_AGAIN
-from lcc.storage.tasks.robots import refused_robots
+from lcc.storage.tasks.polling.robots import refused_robots
 
 _HOSTS_MAX = 100
 """Hosts of a crawl; further ones are asked for again in time."""

@@ -16,7 +16,7 @@ from lcc.admin.tasks.orders import scheduler_knows
 from lcc.commands.errors import Failed
 from lcc.errors import ConfigError
 from lcc.insight.crawl_words import state_words
-from lcc.model.crawls import CrawlStatus
+from lcc.model.spider.crawls import CrawlStatus
 from lcc.model.states import UnreadRobots
 from lcc.spider.crawl_inputs import SCHEMES, check_crawl_name, check_host
 from lcc.spider.names.host_resolver import FILE_BYTES_MAX, read_host_resolver
@@ -25,7 +25,7 @@ from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import SPIDER
 from lcc.storage.spider.orders import ORDERS
 from lcc.storage.spider.views import crawl_status, crawl_statuses
-from lcc.storage.tasks.robots import unread_robots
+from lcc.storage.tasks.polling.robots import unread_robots
 
 SEE_CRAWLS = "lcc-admin spider list shows all crawls"
 SPIDER_AWAY = (

@@ -20,7 +20,7 @@ from lcc.spider.crawl_inputs import SCHEMES
 from lcc.spider.names.start_list import start_url
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.spider.views import crawl_status, crawl_statuses
-from lcc.storage.tasks.robots import robots_rules
+from lcc.storage.tasks.polling.robots import robots_rules
 
 
 @click.command("why")

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 from lcc.admin.context import Admin
 from lcc.admin.tasks.orders import offered
 from lcc.commands.errors import Failed
-from lcc.domain.job_hosts import check_rules
+from lcc.domain.tasks.job_hosts import check_rules
 from lcc.insight.task_inputs import EVERY_MAX, InputError, check_kind, check_name, checked_command, checked_when
 from lcc.insight.task_words import words_of
 from lcc.model.tasks import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import blake2b
 
-from lcc.model.crawls import FoundUrl
+from lcc.model.spider.crawls import FoundUrl
 
 URL_KEY_BYTES = 16
 HOST_KEY_BYTES = 8

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import attrs
 from zope.interface import implementer
 
+from lcc.domain.fetches.retries import doubled_seconds
 from lcc.domain.registered_domain import registered_domain
-from lcc.domain.retries import doubled_seconds
 from lcc.domain.spider.keys import host_key, host_of_root
 from lcc.domain.urls import owner_of
 from lcc.errors import Remedy, entry_for
 from lcc.interfaces import IFrontierRules
-from lcc.model.crawls import DOMAIN_HOSTS_MAX, HOSTS_MAX, NEVER, CrawlSettings, Owners, UrlOrder, bucket_of
+from lcc.model.spider.crawls import DOMAIN_HOSTS_MAX, HOSTS_MAX, NEVER, CrawlSettings, Owners, UrlOrder, bucket_of
 
 START_CASH = 10**12
 """Of each start.  Shares are whole numbers; some eight million starts fit."""

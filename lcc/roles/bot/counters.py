@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lcc.domain.results import ResultCounts
+from lcc.domain.fetches.results import ResultCounts
 from lcc.model.metrics import Histogram
 
 FETCH_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)

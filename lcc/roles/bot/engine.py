@@ -45,8 +45,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from lcc.config.intake import RUN_ORDERS_MAX
-from lcc.domain.debts import Debts
-from lcc.domain.results import holds_provider
+from lcc.domain.fetches.debts import Debts
+from lcc.domain.fetches.results import holds_provider
 from lcc.errors import FetchError, StreamError
 from lcc.interfaces import IAttemptFile, IFetcher
 from lcc.protocols.flat import Flat, Vocabulary

@@ -6,7 +6,7 @@ from collections import deque
 
 from twisted.internet.interfaces import IDelayedCall
 
-from lcc.domain import bandwidth
+from lcc.domain.fetches import bandwidth
 from lcc.roles.bot.job import Job
 
 PAY_SECONDS_MAX = 2.0

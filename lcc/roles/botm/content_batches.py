@@ -12,7 +12,7 @@ from zope.interface import implementer
 from lcc.interfaces import IContentFolder
 from lcc.model.content_batches import FILE_BYTES_MAX
 from lcc.protocols.content_batch import CONTENT_TYPE, TOO_LARGE, write_file
-from lcc.transport.http_client import Watch
+from lcc.transport.http.client import Watch
 
 _log = Logger()
 

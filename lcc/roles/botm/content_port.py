@@ -36,9 +36,9 @@ from lcc.interfaces import IContentFolder, IContentReader
 from lcc.model.content_batches import read_names
 from lcc.numbers import parse_number
 from lcc.roles.botm.content_batches import BatchSender
-from lcc.transport.http_client import UNIX, Answer, HttpClient, HttpFailed, Watch
-from lcc.transport.http_server import GuardedSite, list_header, text_header
-from lcc.transport.limited import LimitedFactory
+from lcc.transport.http.client import UNIX, Answer, HttpClient, HttpFailed, Watch
+from lcc.transport.http.server import GuardedSite, list_header, text_header
+from lcc.transport.ports.limited import LimitedFactory
 
 _log = Logger()
 

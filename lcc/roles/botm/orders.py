@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Any
 
-from lcc.domain import bandwidth
-from lcc.domain.debts import Debts
+from lcc.domain.fetches import bandwidth
+from lcc.domain.fetches.debts import Debts
 from lcc.errors import CODES
 from lcc.model.providers import PRIORITIES, clamp
 from lcc.protocols.work import Done, Fetch

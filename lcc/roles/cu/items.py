@@ -17,7 +17,7 @@ from lcc.roles.access import Access
 from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.tokens import BEGINNING, StartAgain, Token, TokenError, parse_token
 from lcc.storage.database.transactions import Txn
-from lcc.storage.tasks.item_views import (
+from lcc.storage.tasks.feeds.item_views import (
     PAGE_ROWS,
     StoredItem,
     items_epoch,

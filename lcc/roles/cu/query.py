@@ -16,7 +16,7 @@ from lcc.domain.times import parse_time
 from lcc.domain.urls import URL_CHARS, names_scheme, normalise
 from lcc.errors import UrlError
 from lcc.model import parse_source
-from lcc.model.crawls import BUCKETS
+from lcc.model.spider.crawls import BUCKETS
 from lcc.numbers import parse_number
 from lcc.storage.views.selected import Selection, Times
 

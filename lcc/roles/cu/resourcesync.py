@@ -21,8 +21,8 @@ from lcc.domain.times import iso_utc
 from lcc.insight.records import CACHED
 from lcc.model import CachedUrl
 from lcc.protocols.xmltext import attributes, escape
-from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.status import database_epoch, forgotten_upto, last_change, last_change_time
+from lcc.storage.database.tables.key_ranges import provider_range
+from lcc.storage.database.tables.status import database_epoch, forgotten_upto, last_change, last_change_time
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.selected import (
     EXAMINED_ROWS,

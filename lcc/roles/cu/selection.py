@@ -15,8 +15,8 @@ import attrs
 from lcc.model import CachedUrl
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.tokens import BEGINNING, NOW, Token, check_token, parse_token
-from lcc.storage.database.status import forgotten_upto, last_change
-from lcc.storage.database.timeline import current_timeline, known_upto
+from lcc.storage.database.tables.status import forgotten_upto, last_change
+from lcc.storage.database.tables.timeline import current_timeline, known_upto
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.selected import page_by_change, page_by_key
 

@@ -15,7 +15,7 @@ from lcc.model.states import SiteRobots
 from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.query import QueryError
 from lcc.storage.database.transactions import Txn
-from lcc.storage.tasks.robots import read_robots
+from lcc.storage.tasks.polling.robots import read_robots
 
 QUESTION = {"origin": "scheme://host[:port]/"}
 ANSWER = {

@@ -1,8 +1,8 @@
 """The token with which a content user asks for everything since last time.
 
 To the user it is opaque. It holds the timeline of the database (what was done before a backup was restored is on
-another one: :mod:`lcc.storage.database.timeline`), the number of the last change that the user has seen, and which
-selection it belongs to.
+another one: :mod:`lcc.storage.database.tables.timeline`), the number of the last change that the user has seen, and
+which selection it belongs to.
 
 A user who starts from the beginning reads the cache in order of change, which may take many requests.  What was
 deleted long before that concerns nobody, so the token also holds where the counter stood when the reading began:

@@ -18,7 +18,7 @@ from lcc.model.states import UNKNOWN
 from lcc.numbers import INT64_MAX
 from lcc.roles.access import Access
 from lcc.roles.cu.query import PID_MAX, QueryError
-from lcc.storage.database.key_ranges import views_range
+from lcc.storage.database.tables.key_ranges import views_range
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.url_states import NOTHING, Found, Range, applied_sets, url_states
 

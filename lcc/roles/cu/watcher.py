@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from lcc.errors import StoreUnavailable
 from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.tokens import Token
-from lcc.storage.database.timeline import position
+from lcc.storage.database.tables.timeline import position
 
 _log = Logger()
 

@@ -29,11 +29,11 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from lcc.config import RsConfig
-from lcc.domain.frontend import home_of, with_most_room
+from lcc.domain.frontend.sub_lccs import home_of, with_most_room
 from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.interfaces import IRegistrationStore
 from lcc.model import Progress, Proves, Provider, Registration
-from lcc.model.frontend import AtHome, Placement, SubLcc, SubState, Vitals
+from lcc.model.frontend.places import AtHome, Placement, SubLcc, SubState, Vitals
 from lcc.roles.sub_databases import SubDatabases
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn

@@ -30,13 +30,13 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from lcc.config import FeUnsConfig
-from lcc.domain.frontend import home_of
+from lcc.domain.frontend.sub_lccs import home_of
 from lcc.domain.throttle import LoginThrottle
 from lcc.errors import StoreUnavailable
-from lcc.model.frontend import Placement, SubLcc, SubState
+from lcc.model.frontend.places import Placement, SubLcc, SubState
 from lcc.roles.asking import in_time
 from lcc.roles.fe_uns.counters import Counters
-from lcc.transport.connection_limits import Place
+from lcc.transport.ports.connection_limits import Place
 from lcc.transport.splice import Splice, SpliceEnd
 
 _log = Logger()

@@ -17,14 +17,14 @@ from zope.interface import implementer
 
 from lcc.errors import LccError, SetError, StoreUnavailable, StreamError
 from lcc.interfaces import IConversation, IFeed
-from lcc.model.frontend import AtHome, SubLcc
+from lcc.model.frontend.places import AtHome, SubLcc
 from lcc.protocols.cp_uns import INIT_LIMITS, Init
 from lcc.protocols.cp_uns_server import ServerReader, init_rejected
 from lcc.protocols.xmlfeed import Event, XmlFeed
 from lcc.roles.fe_uns.engine import HOLD_STEP_SECONDS, FeUns, Passing, Unreachable
-from lcc.transport.connection_limits import Place
 from lcc.transport.constant_time import constant_time
-from lcc.transport.proxy_protocol import proxy_header
+from lcc.transport.ports.connection_limits import Place
+from lcc.transport.ports.proxy_protocol import proxy_header
 from lcc.transport.splice import Splice, SpliceEnd
 from lcc.transport.stream import StreamLimits, XmlStream
 

@@ -7,8 +7,8 @@ from twisted.internet.protocol import Protocol
 
 from lcc.roles.fe_uns.engine import FeUns
 from lcc.roles.fe_uns.login import Login
-from lcc.transport.connection_limits import Place
-from lcc.transport.refusing_port import RefusingPort
+from lcc.transport.ports.connection_limits import Place
+from lcc.transport.ports.refusing_port import RefusingPort
 
 
 class ProviderPort(RefusingPort):

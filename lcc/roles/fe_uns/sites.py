@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from twisted.internet.defer import Deferred, FirstError, gatherResults
 
-from lcc.domain.frontend import with_most_room
-from lcc.model.frontend import SubLcc, SubState
+from lcc.domain.frontend.sub_lccs import with_most_room
+from lcc.model.frontend.places import SubLcc, SubState
 from lcc.roles.sub_databases import SubDatabases
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn

@@ -11,7 +11,7 @@ from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
 from lcc.errors import ConfigError
-from lcc.model.frontend import SubLcc
+from lcc.model.frontend.places import SubLcc
 from lcc.roles.fe_uns.engine import Unreachable
 from lcc.transport.splice import SpliceEnd
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lcc.domain.kinds import ANY
+from lcc.domain.tasks.kinds import ANY
 from lcc.domain.wording import Lines, duration, more
 from lcc.roles.manager.engine import Manager
 from lcc.roles.manager.job import RunningJob

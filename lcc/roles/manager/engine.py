@@ -46,7 +46,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.config import ManagerConfig
-from lcc.domain.kinds import ANY, KindSettings
+from lcc.domain.tasks.kinds import ANY, KindSettings
 from lcc.model.tasks import JobState
 from lcc.protocols.flat import Flat
 from lcc.protocols.hello import Hello, Ready
@@ -125,7 +125,7 @@ class ContentFetcher(Protocol):
 class Manager:
     """The engine of a manager.
 
-    :param kinds: limits of each kind, and of :data:`~lcc.domain.kinds.ANY`.
+    :param kinds: limits of each kind, and of :data:`~lcc.domain.tasks.kinds.ANY`.
     :param folder: of endings, and of effects that are too many for the memory.
     :param now: seconds since 1970.
     :param in_thread: runs what blocks.

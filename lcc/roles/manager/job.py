@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from lcc.config import ManagerConfig
-from lcc.domain.kinds import KindSettings
+from lcc.domain.tasks.kinds import KindSettings
 from lcc.errors import StreamError
 from lcc.model.notifiers import JOBS_MAY_SAY
 from lcc.model.sources import parse_source

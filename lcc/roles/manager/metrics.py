@@ -8,7 +8,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from lcc.domain.kinds import ANY
+from lcc.domain.tasks.kinds import ANY
 from lcc.interfaces import IRoleMetrics
 from lcc.model.metrics import Condition, Reading, counter, gauge
 from lcc.roles.manager.engine import Manager

@@ -12,7 +12,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from lcc.domain.kinds import KindSettings
+from lcc.domain.tasks.kinds import KindSettings
 from lcc.model.polled import CONTENT_FILE
 from lcc.protocols.jobs import RunJob, read_args
 from lcc.roles.manager.job import Process, RunningJob

@@ -9,11 +9,11 @@ from typing import Any
 
 from twisted.web.resource import Resource
 
-from lcc.domain.websub import WebSubRefused, once
+from lcc.domain.push.websub import WebSubRefused, once
 from lcc.roles.push.engine import PushServer
 from lcc.roles.push.web import Answering, Folder, query_fields
-from lcc.transport.http_replies import reply, reply_json
-from lcc.transport.http_server import BodyRequest, text_header
+from lcc.transport.http.replies import reply, reply_json
+from lcc.transport.http.server import BodyRequest, text_header
 
 _IDENT_CHARS_MAX = 64
 

@@ -2,7 +2,7 @@
 
 Owns ``pushkey`` and ``pushset`` (:mod:`lcc.storage.push.store`): no push is answered before it is on stable storage.
 
-Strategy: a push is checked by itself (:mod:`lcc.domain.indexnow`), against limits of its address and site, and
+Strategy: a push is checked by itself (:mod:`lcc.domain.push.indexnow`), against limits of its address and site, and
 against what waits already; an order number of its provider is drawn as it arrives; then it is stored, together with
 what arrives at the same time.  :class:`~lcc.roles.push.prover.Prover` fetches key files,
 :class:`~lcc.roles.push.teller.Teller` tells the UNS.  :class:`~lcc.roles.push.subscriber.Subscriber` has hubs push
@@ -23,11 +23,11 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from lcc.config import PushConfig
-from lcc.domain.indexnow import PushRefused
+from lcc.domain.push.indexnow import PushRefused
 from lcc.domain.throttle import Throttle
 from lcc.errors import Busy, StoreUnavailable
 from lcc.model import StoredError
-from lcc.model.pushes import KeyState, PushClaim, PushRecord, SiteKey, Submission
+from lcc.model.push.pushes import KeyState, PushClaim, PushRecord, SiteKey, Submission
 from lcc.model.sources import Source
 from lcc.roles.proof_files import ProofFiles
 from lcc.roles.push.counters import Counters
@@ -40,7 +40,7 @@ from lcc.storage.database.database import Database
 from lcc.storage.providers.watched import roots_on
 from lcc.storage.push.store import PURGED_AT_ONCE, Arrival, PushStore
 from lcc.storage.views.inspect import errors_below
-from lcc.transport.connection_limits import party_of_host
+from lcc.transport.ports.connection_limits import party_of_host
 
 _log = Logger()
 T = TypeVar("T")

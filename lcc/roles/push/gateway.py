@@ -23,7 +23,7 @@ from twisted.internet.interfaces import IReactorTime
 from lcc.client.conversation import Conversation, refused
 from lcc.protocols.cp_uns import InitAccepted
 from lcc.roles.standstills import CERTAIN_SECONDS
-from lcc.transport.connection_limits import party_of_host
+from lcc.transport.ports.connection_limits import party_of_host
 
 KEPT_SECONDS = 60.0
 IDLE_SECONDS = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lcc.model.metrics import Condition, Reading, counter, gauge, not_paused
-from lcc.model.websub import HubState
+from lcc.model.push.websub import HubState
 from lcc.roles.metrics import DatabaseRoleMetrics
 from lcc.roles.push.engine import PushServer
 

@@ -14,10 +14,10 @@ import attrs
 from twisted.logger import Logger
 
 from lcc.config import PushConfig
-from lcc.domain.indexnow import key_fault
-from lcc.domain.retries import doubled_seconds
+from lcc.domain.fetches.retries import doubled_seconds
+from lcc.domain.push.indexnow import key_fault
 from lcc.errors import FetchError, Remedy, code
-from lcc.model.pushes import KeyState, SiteKey
+from lcc.model.push.pushes import KeyState, SiteKey
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.places import Places
 from lcc.roles.proof_files import ProofFiles

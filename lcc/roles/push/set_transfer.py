@@ -15,8 +15,8 @@ from lcc.client.conversation import Conversation
 from lcc.errors import StreamError
 from lcc.protocols.cp_uns import UrlFault
 from lcc.protocols.set_bodies import SetBody
-from lcc.transport.http_replies import reply
-from lcc.transport.http_server import UploadRequest
+from lcc.transport.http.replies import reply
+from lcc.transport.http.server import UploadRequest
 
 MEDIA_TYPE = "application/x-ndjson"
 HELD_BYTES_MAX = 65_536
@@ -54,7 +54,7 @@ class Upload:
         self._watch()
 
     def body_received(self, data: bytes) -> None:
-        """As :class:`lcc.transport.http_server.UploadTaker` says."""
+        """As :class:`lcc.transport.http.server.UploadTaker` says."""
         if self._over:
             return
         self._last = self._clock.seconds()
@@ -72,7 +72,7 @@ class Upload:
                 room.addCallback(self._go_on)
 
     def body_ended(self) -> None:
-        """As :class:`lcc.transport.http_server.UploadTaker` says."""
+        """As :class:`lcc.transport.http.server.UploadTaker` says."""
         if self._over:
             return
         try:

@@ -36,7 +36,7 @@ from lcc.roles.push.gateway import Account, Gateway
 from lcc.roles.push.set_transfer import SetAnswer, Upload
 from lcc.roles.standstills import Standstills
 from lcc.storage.push.requests import ANSWER_BYTES_MAX, PURGED_AT_ONCE, SetRequest, SetRequests, digest_of, request_id
-from lcc.transport.http_server import UploadRequest
+from lcc.transport.http.server import UploadRequest
 
 KEYS_WINDOW_SECONDS = 3600.0
 _BAD_ORDER = code("bad-order")

@@ -21,8 +21,8 @@ from lcc.roles.push.openapi import document
 from lcc.roles.push.sets import KeyConflict, SetIntake, SetQuestion, verdict_of
 from lcc.roles.push.web import Answering, explain, query_fields
 from lcc.storage.providers.passwords import TOKEN_PREFIX
-from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError, JsonDocument, reply_json
-from lcc.transport.http_server import UploadRequest, text_header
+from lcc.transport.http.replies import RETRY_SECONDS, Explained, HttpError, JsonDocument, reply_json
+from lcc.transport.http.server import UploadRequest, text_header
 
 _KINDS = ("partial", "full")
 _YES_NO = ("no", "yes")

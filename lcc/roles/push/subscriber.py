@@ -24,9 +24,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.config import PushConfig
-from lcc.domain.retries import doubled_seconds
-from lcc.domain.urls import normalise, scheme_of
-from lcc.domain.websub import (
+from lcc.domain.fetches.retries import doubled_seconds
+from lcc.domain.push.websub import (
     LEASE_ASKED_SECONDS,
     LEASE_NUMBER_MAX,
     WebSubRefused,
@@ -39,10 +38,11 @@ from lcc.domain.websub import (
     signature_fault,
     subscription_form,
 )
+from lcc.domain.urls import normalise, scheme_of
 from lcc.domain.wording import duration
 from lcc.errors import Busy, StoreUnavailable
 from lcc.fetchers.guarded_client import GuardedClient, NoAnswer, one_line
-from lcc.model.websub import FeedFacts, HubState, HubSubscription
+from lcc.model.push.websub import FeedFacts, HubState, HubSubscription
 from lcc.numbers import parse_number
 from lcc.roles.background import Background
 from lcc.roles.places import Places
@@ -50,7 +50,7 @@ from lcc.roles.push.counters import Counters
 from lcc.storage.database.database import Database
 from lcc.storage.database.gathering import Gathering
 from lcc.storage.push.subscriptions import Pushed, SubscriptionStore, replaced
-from lcc.storage.tasks.hubs import facts_of_feeds, feeds_read_since, order_polls
+from lcc.storage.tasks.feeds.hubs import facts_of_feeds, feeds_read_since, order_polls
 
 _log = Logger()
 

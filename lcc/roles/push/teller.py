@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 from lcc.domain.urls import owner_of, site_of
 from lcc.errors import Busy, StoreUnavailable, code, entry_for
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
-from lcc.model.pushes import PushSet
+from lcc.model.push.pushes import PushSet
 from lcc.model.sources import Source
 from lcc.roles.background import Background
 from lcc.roles.notifier import NotifierRefused

@@ -14,16 +14,16 @@ from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
-from lcc.domain.indexnow import PushRefused, read_body, read_query
-from lcc.domain.sites import host_of
+from lcc.domain.push.indexnow import PushRefused, read_body, read_query
+from lcc.domain.registration.sites import host_of
 from lcc.domain.urls import normalise
 from lcc.errors import Busy, StoreUnavailable, UrlError, entry_for
-from lcc.model.pushes import KeyState, Submission
+from lcc.model.push.pushes import KeyState, Submission
 from lcc.roles.push.engine import PushServer
 from lcc.roles.push.engine import Report as PushReport
-from lcc.transport.http_replies import RETRY_SECONDS, Explained, client_address, reply_json, run
-from lcc.transport.http_server import GuardedSite, UploadRequest
-from lcc.transport.limited import LimitedFactory
+from lcc.transport.http.replies import RETRY_SECONDS, Explained, client_address, reply_json, run
+from lcc.transport.http.server import GuardedSite, UploadRequest
+from lcc.transport.ports.limited import LimitedFactory
 
 _log = Logger()
 

@@ -39,8 +39,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.config import QmConfig
-from lcc.domain.sites import hosts_of
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.fetches.timeslots import TimeSlots
+from lcc.domain.registration.sites import hosts_of
 from lcc.errors import Busy
 from lcc.interfaces import IQueueStore
 from lcc.model import Absorbed, ProviderHosts, Recorded

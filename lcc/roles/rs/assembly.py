@@ -9,7 +9,7 @@ import attrs
 from twisted.internet.defer import Deferred, DeferredList
 
 from lcc.config import BotConfig, Config
-from lcc.domain.wishes import Allowed
+from lcc.domain.registration.wishes import Allowed
 from lcc.interfaces import IFetcher, IRegistrationStore
 from lcc.roles.proof_files import fetch_settings
 from lcc.roles.rs.prover import Prover

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from lcc.domain.sites import file_in
+from lcc.domain.registration.sites import file_in
 from lcc.model import Registration
 
 

@@ -10,7 +10,7 @@ import codecs
 from twisted.logger import Logger
 
 from lcc.config import RsConfig
-from lcc.domain.sites import file_in
+from lcc.domain.registration.sites import file_in
 from lcc.errors import FetchError, LccError, RegistrationRefused
 from lcc.interfaces import IFetcher
 from lcc.model import Registration

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from twisted.internet.interfaces import IReactorTime
 
 from lcc.config import RsConfig
-from lcc.domain.sites import name_of
+from lcc.domain.registration.sites import name_of
 from lcc.domain.throttle import Key, LoginThrottle, Throttle
 from lcc.errors import RegistrationRefused
-from lcc.transport.connection_limits import party_of_host
 from lcc.transport.constant_time import constant_time
+from lcc.transport.ports.connection_limits import party_of_host
 
 DENIED_SECONDS = 0.5
 """A wrong password is answered after this time, or a multiple of it: else the time would tell whether there is such a

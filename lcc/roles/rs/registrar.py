@@ -24,9 +24,9 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from lcc.config import RsConfig
-from lcc.domain.sites import is_provable
+from lcc.domain.registration.sites import is_provable
+from lcc.domain.registration.wishes import Allowed, read_contact, read_site, read_wishes
 from lcc.domain.urls import Roots
-from lcc.domain.wishes import Allowed, read_contact, read_site, read_wishes
 from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.interfaces import IRegistrationStore
 from lcc.model import Progress, Proves, Provider, Registration, Wishes

@@ -63,7 +63,7 @@ from lcc.roles.scheduler.ready import ReadyJobs, Taker
 from lcc.roles.scheduler.roster import Lost, Roster
 from lcc.roles.wall_clock import WallClock
 from lcc.storage.database.bisecting import NOT_OF_ONE
-from lcc.storage.tasks.due_work import DueWork
+from lcc.storage.tasks.jobs.due_work import DueWork
 from lcc.storage.tasks.store import TaskStore
 
 _log = Logger()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lcc.config import SchedulerConfig
-from lcc.storage.tasks.item_purge import Place
+from lcc.storage.tasks.feeds.item_purge import Place
 from lcc.storage.tasks.store import TaskStore
 
 _PURGE_SECONDS = 300.0

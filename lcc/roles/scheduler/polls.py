@@ -35,11 +35,11 @@ from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler.engine import Scheduler
 from lcc.storage.database.bisecting import NOT_OF_ONE, bisected
 from lcc.storage.database.database import Database
-from lcc.storage.database.key_ranges import all_views_key, provider_of
-from lcc.storage.database.status import newest_generation
+from lcc.storage.database.tables.key_ranges import all_views_key, provider_of
+from lcc.storage.database.tables.status import newest_generation
 from lcc.storage.providers.watched import providers_of
 from lcc.storage.tasks.outbox import OutboxSet, root_of
-from lcc.storage.tasks.poll_results import (
+from lcc.storage.tasks.polling.poll_results import (
     Page,
     PolledPage,
     PollRound,
@@ -48,8 +48,8 @@ from lcc.storage.tasks.poll_results import (
     read_results,
     read_round,
 )
-from lcc.storage.tasks.polls import Asked, Found, Poll
-from lcc.storage.tasks.robots import ROBOTS
+from lcc.storage.tasks.polling.polls import Asked, Found, Poll
+from lcc.storage.tasks.polling.robots import ROBOTS
 from lcc.storage.tasks.store import TaskStore
 
 _log = Logger()

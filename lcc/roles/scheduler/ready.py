@@ -17,7 +17,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from lcc.domain.job_hosts import may_run
+from lcc.domain.tasks.job_hosts import may_run
 from lcc.model.tasks import DueJob
 
 

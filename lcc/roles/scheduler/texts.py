@@ -25,12 +25,9 @@ from lcc.model.tasks import DueJob
 from lcc.roles.background import Background
 from lcc.storage.database.database import Database
 from lcc.storage.providers.watched import providers_of
-from lcc.storage.tasks.change_ranges import range_end
-from lcc.storage.tasks.item_views import ITEMS
-from lcc.storage.tasks.item_views import last_change as last_item
-from lcc.storage.tasks.poll_results import PAGES
-from lcc.storage.tasks.store import TaskStore
-from lcc.storage.tasks.text_jobs import (
+from lcc.storage.tasks.feeds.item_views import ITEMS
+from lcc.storage.tasks.feeds.item_views import last_change as last_item
+from lcc.storage.tasks.jobs.text_jobs import (
     CHANGES_AT_ONCE,
     ITEM_CHANGES,
     PAGE_CHANGES,
@@ -46,6 +43,9 @@ from lcc.storage.tasks.text_jobs import (
     text_position,
     texts_page,
 )
+from lcc.storage.tasks.polling.change_ranges import range_end
+from lcc.storage.tasks.polling.poll_results import PAGES
+from lcc.storage.tasks.store import TaskStore
 
 _log = Logger()
 

@@ -1,7 +1,7 @@
 """robots.txt of each watched site is polled daily, whether anybody else has named a page of it or not: the tasks for
-that are made here (:mod:`lcc.storage.tasks.robots`).  The time between fetches and the time of day that it asks for
-become interval and hours of the site's providers: each time that a robots.txt was read, the UNS is told until it has
-noted that; and once more if the database of the queue was put back from a backup."""
+that are made here (:mod:`lcc.storage.tasks.polling.robots`).  The time between fetches and the time of day that it
+asks for become interval and hours of the site's providers: each time that a robots.txt was read, the UNS is told
+until it has noted that; and once more if the database of the queue was put back from a backup."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lcc.errors import Busy, StoreUnavailable, code
 from lcc.roles.background import Background
 from lcc.roles.notifier import NotifierRefused
 from lcc.storage.database.database import Database
-from lcc.storage.database.timeline import current_timeline, epoch_of
+from lcc.storage.database.tables.timeline import current_timeline, epoch_of
 from lcc.storage.tasks.outbox import root_of
-from lcc.storage.tasks.poll_results import watched_roots
-from lcc.storage.tasks.robots import AskedBySite
+from lcc.storage.tasks.polling.poll_results import watched_roots
+from lcc.storage.tasks.polling.robots import AskedBySite
 from lcc.storage.tasks.store import TaskStore
 
 _log = Logger()

@@ -18,7 +18,7 @@ from lcc.client.blocking import StartAgain, TokenRefused
 from lcc.client.cache import CacheClient
 from lcc.client.packages import PageStream, batches
 from lcc.config import SearchConfig
-from lcc.model.links import Page, PageLinks
+from lcc.model.spider.links import Page, PageLinks
 from lcc.roles.search.counters import Counters
 from lcc.roles.search.index import SearchIndex
 from lcc.search.pages import index_change, is_read

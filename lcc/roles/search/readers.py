@@ -20,8 +20,8 @@ from lcc.roles.accounts import Accounts, Passwords
 from lcc.roles.authenticator import Authenticator
 from lcc.storage.database.database import Database
 from lcc.storage.providers.web_users import WebUser, get_web_user
-from lcc.transport.connection_limits import party_of_host
-from lcc.transport.http_replies import HttpError, bearer_token
+from lcc.transport.http.replies import HttpError, bearer_token
+from lcc.transport.ports.connection_limits import party_of_host
 
 CHECKED_SECONDS = 30.0
 """So old is what is known of a login's user at most."""

@@ -16,7 +16,7 @@ from lcc.client.cache import CacheClient
 from lcc.domain.urls import owner_of, redirected_to, site_of
 from lcc.errors import GONE_STATUSES, code
 from lcc.interfaces import IFrontier
-from lcc.model.crawls import HostRef, KnownUrl, ReadyHost, Telling, ToldUrl, UrlAnswer, UrlState, Verdict
+from lcc.model.spider.crawls import HostRef, KnownUrl, ReadyHost, Telling, ToldUrl, UrlAnswer, UrlState, Verdict
 from lcc.model.states import CACHED, DELETED, UNKNOWN, AnsweredUrl, AskedUrl
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_rules import CrawlRules

@@ -15,8 +15,8 @@ from twisted.logger import Logger
 from lcc.client.cache import CacheClient
 from lcc.client.packages import batches
 from lcc.interfaces import IFrontier
-from lcc.model.crawls import FrontierBatch, StoreWork
-from lcc.model.links import Page
+from lcc.model.spider.crawls import FrontierBatch, StoreWork
+from lcc.model.spider.links import Page
 from lcc.roles.spider.follower import KEYS_AT_ONCE, Extractor, Keeper
 
 _log = Logger()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lcc.domain.wording import Lines, duration, more, number
-from lcc.model.crawls import BUCKETS
+from lcc.model.spider.crawls import BUCKETS
 from lcc.roles.pausing import PausingCommands
 from lcc.roles.spider.engine import Spider
 

@@ -10,7 +10,7 @@ from lcc.config import SpiderConfig
 from lcc.domain.urls import normalise
 from lcc.errors import ConfigError
 from lcc.interfaces import IFrontier
-from lcc.model.crawls import Crawl, CrawlState, FoundUrl, SpiderOrder
+from lcc.model.spider.crawls import Crawl, CrawlState, FoundUrl, SpiderOrder
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_rules import CrawlRules
 from lcc.spider.crawl_inputs import filters_of, names_of

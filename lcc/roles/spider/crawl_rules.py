@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from lcc.domain.spider.keys import found_url, host_of_root
 from lcc.model.cache import CachedUrl
-from lcc.model.candidates import Candidate, Facts, HostFacts, Names
-from lcc.model.crawls import Crawl, CrawlState, FoundUrl
+from lcc.model.spider.candidates import Candidate, Facts, HostFacts, Names
+from lcc.model.spider.crawls import Crawl, CrawlState, FoundUrl
 from lcc.model.states import SiteRobots
 from lcc.spider.filters.chain import FilterChain
 from lcc.spider.names import UrlNames
@@ -101,7 +101,7 @@ class CrawlRules:
     def note_known(self, key: bytes, settled_depth: int | None = None) -> None:
         """The frontier has this URL, or gets it with the batch at hand.
 
-        :param settled_depth: as :meth:`lcc.model.crawls.UrlRow.settled_depth`, of a row that is committed.
+        :param settled_depth: as :meth:`lcc.model.spider.crawls.UrlRow.settled_depth`, of a row that is committed.
         """
         self._known[key] = settled_depth
         if len(self._known) > _KNOWN_MAX:

@@ -46,7 +46,7 @@ from lcc.client.cache import CacheClient
 from lcc.config import SpiderConfig
 from lcc.errors import Busy, StoreUnavailable
 from lcc.interfaces import IFrontier
-from lcc.model.crawls import BUCKETS, SpiderClaim
+from lcc.model.spider.crawls import BUCKETS, SpiderClaim
 from lcc.roles.loops import LogLimit, Loop
 from lcc.roles.spider.answers import Answers
 from lcc.roles.spider.backlog import Backlog

@@ -23,8 +23,8 @@ from lcc.client.cache import CacheClient
 from lcc.client.packages import PageStream, batches
 from lcc.config import SpiderConfig
 from lcc.interfaces import IFrontier
-from lcc.model.crawls import BUCKETS, FrontierBatch, StoreWork
-from lcc.model.links import Page, PageLinks
+from lcc.model.spider.crawls import BUCKETS, FrontierBatch, StoreWork
+from lcc.model.spider.links import Page, PageLinks
 from lcc.model.states import CACHED, AnsweredUrl
 from lcc.roles.spider.crawl_rules import CrawlRules
 from lcc.roles.spider.reading import Chosen, Reading

@@ -22,8 +22,8 @@ from twisted.python.failure import Failure
 
 from lcc.errors import ConfigError
 from lcc.interfaces import IFrontier, IOpenStore, IPageStore
-from lcc.model.crawls import StoreWork
-from lcc.model.links import Page, PageLinks, StoreSettings
+from lcc.model.spider.crawls import StoreWork
+from lcc.model.spider.links import Page, PageLinks, StoreSettings
 from lcc.storage.disk.durable import make_folder_durably
 
 _log = Logger()

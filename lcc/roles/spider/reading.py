@@ -10,8 +10,8 @@ import attrs
 
 from lcc.errors import code
 from lcc.interfaces import IFrontier
-from lcc.model.candidates import Candidate, Facts, HostFacts
-from lcc.model.crawls import (
+from lcc.model.spider.candidates import Candidate, Facts, HostFacts
+from lcc.model.spider.crawls import (
     FoundUrl,
     FrontierBatch,
     KnownUrl,
@@ -23,7 +23,7 @@ from lcc.model.crawls import (
     UrlState,
     Verdict,
 )
-from lcc.model.links import Page, PageLinks
+from lcc.model.spider.links import Page, PageLinks
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_rules import CrawlRules, Named
 from lcc.roles.spider.sites import Sites

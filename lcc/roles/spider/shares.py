@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from lcc.interfaces import IFrontier
-from lcc.model.crawls import BUCKETS
+from lcc.model.spider.crawls import BUCKETS
 
 _log = Logger()
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from twisted.internet.interfaces import IReactorTime
 
 from lcc.client.cache import CacheClient
-from lcc.domain.robots_rules import ALL, NONE
+from lcc.domain.fetches.robots_rules import ALL, NONE
 from lcc.model.states import SiteRobots
 
 KEPT_SECONDS = 600.0

@@ -17,14 +17,14 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from lcc.domain.robots_rules import is_allowed
+from lcc.domain.fetches.robots_rules import is_allowed
 from lcc.domain.urls import owner_of
 from lcc.domain.wording import number
 from lcc.errors import code
 from lcc.interfaces import IFrontier
-from lcc.model.crawls import HostRef, Owners, ReadyHost, Telling, ToldUrl, UrlAnswer, Verdict
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
 from lcc.model.sources import Source
+from lcc.model.spider.crawls import HostRef, Owners, ReadyHost, Telling, ToldUrl, UrlAnswer, Verdict
 from lcc.model.states import SiteRobots
 from lcc.roles.notifier import NotifierLink, NotifierRefused
 from lcc.roles.spider.counters import Counters

@@ -26,7 +26,7 @@ from lcc.client.blocking import CacheError
 from lcc.config import SpiderConfig
 from lcc.errors import ConfigError, StoreUnavailable
 from lcc.insight.crawl_words import crawl_record, spiders_record
-from lcc.model.crawls import CrawlSettings, CrawlStatus
+from lcc.model.spider.crawls import CrawlSettings, CrawlStatus
 from lcc.model.states import UnreadRobots
 from lcc.roles.spider.sites import Sites
 from lcc.roles.spider.why import UrlInCrawl, url_in_crawl
@@ -47,9 +47,9 @@ from lcc.storage.spider.orders import (
 )
 from lcc.storage.spider.rows import read_settings
 from lcc.storage.spider.views import HOSTS_SHOWN, crawl_status, crawl_statuses, see_spiders
-from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError, reply_json, run
-from lcc.transport.http_server import BodyRequest, GuardedSite, text_header
-from lcc.transport.limited import LimitedFactory
+from lcc.transport.http.replies import RETRY_SECONDS, Explained, HttpError, reply_json, run
+from lcc.transport.http.server import BodyRequest, GuardedSite, text_header
+from lcc.transport.ports.limited import LimitedFactory
 
 _log = Logger()
 

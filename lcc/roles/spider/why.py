@@ -13,9 +13,9 @@ from lcc.domain.spider.rules import FrontierRules
 from lcc.domain.urls import site_of
 from lcc.domain.wording import number
 from lcc.insight.crawl_words import url_record, why_known
-from lcc.model.candidates import Candidate, Facts, HostFacts, Names
-from lcc.model.crawls import HOSTS_MAX, URLS_MAX, CrawlState, CrawlStatus, HostRow, KnownUrl
 from lcc.model.shellwords import shell_word
+from lcc.model.spider.candidates import Candidate, Facts, HostFacts, Names
+from lcc.model.spider.crawls import HOSTS_MAX, URLS_MAX, CrawlState, CrawlStatus, HostRow, KnownUrl
 from lcc.model.states import SiteRobots, UnreadRobots
 from lcc.spider.crawl_inputs import filters_of, names_of
 from lcc.spider.filters.chain import FilterChain, Step

@@ -36,9 +36,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.config import UnsConfig
-from lcc.domain.elements import ElementChecker
-from lcc.domain.hours import DAY_SLOTS, parse_hours
+from lcc.domain.fetches.hours import DAY_SLOTS, parse_hours
 from lcc.domain.mimetypes import MimePatterns
+from lcc.domain.notices.elements import ElementChecker
 from lcc.domain.throttle import LoginThrottle
 from lcc.domain.urls import Roots
 from lcc.errors import LccError, SetError, StoreUnavailable
@@ -50,7 +50,7 @@ from lcc.roles.uns.notifiers.hub import Notifiers
 from lcc.roles.uns.sequencer import Sequencer
 from lcc.storage.disk.free_space import fault_text
 from lcc.storage.disk.spool import Spool
-from lcc.transport.connection_limits import Place
+from lcc.transport.ports.connection_limits import Place
 
 _log = Logger()
 T = TypeVar("T")

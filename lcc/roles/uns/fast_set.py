@@ -2,7 +2,8 @@
 
 Nearly all elements of a set are spelled alike and are right as they are.  When the first of a spelling has been taken
 the long way (parsed, checked, written), :class:`FastSet` lets the feed look for others that differ from it in
-nothing but normal values (:mod:`lcc.domain.normal_values`): they come out as the first one did, but for their values.
+nothing but normal values (:mod:`lcc.domain.notices.normal_values`): they come out as the first one did, but for
+their values.
 
 What stands in the spool is therefore just what the long way would have written; tests compare both.
 """
@@ -14,8 +15,8 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
-from lcc.domain.elements import ElementChecker, as_sent
-from lcc.domain.normal_values import CURL, TYPE, VALUES, absolute_urls, is_usual, normal_base, relative_urls
+from lcc.domain.notices.elements import ElementChecker, as_sent
+from lcc.domain.notices.normal_values import CURL, TYPE, VALUES, absolute_urls, is_usual, normal_base, relative_urls
 from lcc.model import UrlNotice
 from lcc.protocols.cp_uns import URL_TAG, FastUrls
 from lcc.protocols.fast_elements import FastAttribute, Row, Spelling

@@ -22,7 +22,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from lcc.domain.elements import ElementChecker, ElementError
+from lcc.domain.notices.elements import ElementChecker, ElementError
 from lcc.errors import ERRORS, LccError, SetError, StoreUnavailable, StreamError, code, entry_for
 from lcc.interfaces import IConversation
 from lcc.model import Provider, ProviderStatus, SetStart
@@ -46,7 +46,7 @@ from lcc.roles.uns.fast_set import FastSet
 from lcc.storage.disk.error_file import ErrorFile, ErrorFileFull
 from lcc.storage.disk.spool import SetWriter, SpoolFull
 from lcc.storage.providers.passwords import hash_of, is_slow, verify_password
-from lcc.transport.connection_limits import Place, party_of_host
+from lcc.transport.ports.connection_limits import Place, party_of_host
 from lcc.transport.stream import StreamLimits, XmlStream
 
 _log = Logger()

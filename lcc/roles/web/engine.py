@@ -34,7 +34,7 @@ from lcc.roles.web.state_file import StateFile
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.web_users import WebUser, get_web_user, list_web_users
-from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.queue.maintenance.saved_state import saved_state
 from lcc.storage.tasks.figures import TaskFigures, task_figures
 
 _log = Logger()

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from lcc.config import Config, unix_socket_path
 from lcc.insight.qm_state import Live
-from lcc.transport.http_client import UNIX, HttpClient, HttpFailed, is_address
+from lcc.transport.http.client import UNIX, HttpClient, HttpFailed, is_address
 
 _log = Logger()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from lcc.domain.hours import DAY_SLOTS
+from lcc.domain.fetches.hours import DAY_SLOTS
 from lcc.domain.wording import utc
 
 WIDTH, HEIGHT = 600, 120
@@ -142,7 +142,7 @@ class Mask:
 
 
 def mask(bits: int, slots: int, current: int) -> Mask:
-    """A mask of slots (:mod:`lcc.domain.hours`) as stretches.
+    """A mask of slots (:mod:`lcc.domain.fetches.hours`) as stretches.
 
     :param slots: of the period.
     :param current: the slot of this moment.

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.insight.evidence import Fault, ProcessHealth
-from lcc.transport.http_client import HttpClient, HttpFailed
+from lcc.transport.http.client import HttpClient, HttpFailed
 
 _log = Logger()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lcc.domain.robots_rules import AGENT
+from lcc.domain.fetches.robots_rules import AGENT
 from lcc.interfaces import ILinkExtractor
-from lcc.model.links import ExtractionLimits, PageLinks
+from lcc.model.spider.links import ExtractionLimits, PageLinks
 from lcc.spider.extractors.found import Document, Found, Full
 from lcc.spider.extractors.headers import read_headers
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lcc.domain.links import REFERENCE_CHARS_MAX, Base
 from lcc.errors import UrlError
-from lcc.model.links import ExtractionLimits, Link, PageLinks
+from lcc.model.spider.links import ExtractionLimits, Link, PageLinks
 
 FAULTS_MAX = 10
 FAULT_CHARS_MAX = 200

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lcc.errors import ConfigError
 from lcc.interfaces import IUrlFilter
-from lcc.model.candidates import Candidate, Facts, FilterRules, HostFacts, Refusal
+from lcc.model.spider.candidates import Candidate, Facts, FilterRules, HostFacts, Refusal
 from lcc.plugins import chosen, installed
 from lcc.spider.filters import plugins
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from twisted.plugin import IPlugin
 from zope.interface import implementer
 
-from lcc.domain.robots_rules import RULES, is_allowed
+from lcc.domain.fetches.robots_rules import RULES, is_allowed
 from lcc.domain.urls import Roots
 from lcc.interfaces import IUrlFilter
-from lcc.model.candidates import Candidate, Facts, FilterRules
+from lcc.model.spider.candidates import Candidate, Facts, FilterRules
 from lcc.spider.names.scope import Scope
 
 Judge = Callable[[Candidate, Facts], str | None]

@@ -25,7 +25,7 @@ from twisted.plugin import IPlugin
 from zope.interface import implementer
 
 from lcc.interfaces import IUrlFilter
-from lcc.model.candidates import Candidate, Facts, FilterRules, TrapLimits
+from lcc.model.spider.candidates import Candidate, Facts, FilterRules, TrapLimits
 
 KEY_BYTES = 8
 FACETS_FROM = 3
@@ -70,7 +70,7 @@ _SESSION_IN_PATH = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/;?]*|/\([A-Z]\(
 class TrapKey(NamedTuple):
     """A kind of trap, and what its URLs have in common.
 
-    :ivar kind: an attribute of :class:`~lcc.model.candidates.TrapLimits`.
+    :ivar kind: an attribute of :class:`~lcc.model.spider.candidates.TrapLimits`.
     """
 
     kind: str

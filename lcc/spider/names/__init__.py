@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lcc.errors import ConfigError
-from lcc.model.candidates import Names
+from lcc.model.spider.candidates import Names
 from lcc.spider.names.host_resolver import HostResolver
 from lcc.spider.names.presets import PRESETS
 

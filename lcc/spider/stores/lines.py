@@ -15,7 +15,7 @@ from twisted.plugin import IPlugin
 from zope.interface import implementer
 
 from lcc.interfaces import IOpenStore, IPageStore
-from lcc.model.links import Page, PageLinks, StoreSettings
+from lcc.model.spider.links import Page, PageLinks, StoreSettings
 from lcc.spider.stores.segments import Segments
 from lcc.storage.disk.file_system import Disk
 

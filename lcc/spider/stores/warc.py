@@ -16,7 +16,7 @@ from zope.interface import implementer
 from lcc.errors import ConfigError
 from lcc.interfaces import IOpenStore, IPageStore
 from lcc.model.cache import CachedUrl
-from lcc.model.links import Page, PageLinks, StoreSettings
+from lcc.model.spider.links import Page, PageLinks, StoreSettings
 from lcc.protocols.cdxj import index_line, index_lines
 from lcc.spider.stores.segments import Segments
 from lcc.storage.disk.durable import write_durably

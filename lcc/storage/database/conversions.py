@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lcc.storage.database.stored_notices import read_notice, write_notice
+from lcc.storage.database.tables.stored_notices import read_notice, write_notice
 from lcc.storage.database.transactions import Txn
 
 Key = tuple[int, ...]

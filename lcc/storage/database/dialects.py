@@ -20,9 +20,9 @@ from typing import Any
 from lcc.config import DatabaseConfig, is_local_host
 from lcc.config.mysql_url import FORM, parse_mysql_url
 from lcc.errors import ConfigError
-from lcc.storage.database.joining_cursor import JoiningCursor
-from lcc.storage.database.literals import literals, row_literals
-from lcc.storage.database.tls import database_tls
+from lcc.storage.database.mysql.joining_cursor import JoiningCursor
+from lcc.storage.database.mysql.literals import literals, row_literals
+from lcc.storage.database.mysql.tls import database_tls
 
 
 class DatabaseFault(Enum):
@@ -297,7 +297,7 @@ class MysqlDialect(Dialect):
     """
 
     name = "mysql"
-    driver = "lcc.storage.database.mysql_servers"
+    driver = "lcc.storage.database.mysql.servers"
     values_max = 900  # MariaDB puts lists of 1000 and more into a temporary table
     for_update = " FOR UPDATE"
 
@@ -334,7 +334,7 @@ class MysqlDialect(Dialect):
 
     def __init__(self, url: str, home: Path, settings: DatabaseConfig) -> None:
         # Only who has such a database needs its driver.
-        from lcc.storage.database.mysql_servers import Servers
+        from lcc.storage.database.mysql.servers import Servers
 
         try:
             parsed = parse_mysql_url(url)

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 import attrs
 
-from lcc.model.frontend import Placement
-from lcc.model.moves import Flip, MoveState
+from lcc.model.frontend.moves import Flip, MoveState
+from lcc.model.frontend.places import Placement
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.placements import placements
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import attrs
 
-from lcc.model.frontend import AtHome, Placement, SubLcc, SubState
-from lcc.model.moves import UNDECIDED, UNFINISHED, Fence, FenceOrder, Move, MoveState
-from lcc.storage.database.locked_counter import draw, locked_counter
+from lcc.model.frontend.moves import UNDECIDED, UNFINISHED, Fence, FenceOrder, Move, MoveState
+from lcc.model.frontend.places import AtHome, Placement, SubLcc, SubState
+from lcc.storage.database.tables.locked_counter import draw, locked_counter
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.placements import placements
 

@@ -1,14 +1,15 @@
 """PMDB: which sub-LCC each provider is in (``pmdb``).
 
-A provider without a row is in the sub-LCC whose range its id is of (:func:`lcc.domain.frontend.home_of`): so an LCC
-becomes a sub-LCC as it is, and what a sub-LCC makes by itself (watched sites, ``lcc-admin provider add``) is found.
+A provider without a row is in the sub-LCC whose range its id is of (:func:`lcc.domain.frontend.sub_lccs.home_of`):
+so an LCC becomes a sub-LCC as it is, and what a sub-LCC makes by itself (watched sites, ``lcc-admin provider add``)
+is found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lcc.model.frontend import AtHome, Placement
+from lcc.model.frontend.places import AtHome, Placement
 from lcc.storage.database.transactions import Txn
 
 _COLUMNS = ("pid", "subid", "epoch", "state")

@@ -1,4 +1,4 @@
-"""Puts the front end's database right, as :mod:`lcc.domain.front_repair` says (doc/front-end.md)."""
+"""Puts the front end's database right, as :mod:`lcc.domain.frontend.repair` says (doc/front-end.md)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import attrs
 
-from lcc.model.frontend import AtHome, Placement
-from lcc.model.move_traces import FrontState, RepairPlan
-from lcc.model.moves import UNFINISHED, Fence, FenceOrder
-from lcc.storage.database.locked_counter import draw, locked_counter
+from lcc.model.frontend.moves import UNFINISHED, Fence, FenceOrder
+from lcc.model.frontend.places import AtHome, Placement
+from lcc.model.frontend.traces import FrontState, RepairPlan
+from lcc.storage.database.tables.locked_counter import draw, locked_counter
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.flips import change_map_version
 from lcc.storage.fe.moves import list_moves, put_fence, put_move, put_place

@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from lcc.model.frontend import SubLcc, SubState, Vitals
-from lcc.storage.database.locked_counter import draw, locked_counter
+from lcc.model.frontend.places import SubLcc, SubState, Vitals
 from lcc.storage.database.table import Table
+from lcc.storage.database.tables.locked_counter import draw, locked_counter
 from lcc.storage.database.transactions import Txn
 
 ID_MAX = 2**31 - 1

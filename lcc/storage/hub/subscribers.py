@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import attrs
 from twisted.internet.defer import Deferred
 
-from lcc.model.hub import HubAsk, HubSubscriber
-from lcc.storage.database.claimed import ClaimedTables
+from lcc.model.push.hub import HubAsk, HubSubscriber
 from lcc.storage.database.database import Database
 from lcc.storage.database.table import Table, due_where
+from lcc.storage.database.tables.claimed import ClaimedTables
 from lcc.storage.database.transactions import Txn
 
 WHY_CHARS = 500

@@ -6,7 +6,7 @@ draws from it.
 
 from __future__ import annotations
 
-from lcc.storage.database.locked_counter import locked_counter
+from lcc.storage.database.tables.locked_counter import locked_counter
 from lcc.storage.database.transactions import Txn
 
 PID_MAX = 2**31 - 1

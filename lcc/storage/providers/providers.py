@@ -16,11 +16,11 @@ from zope.interface import implementer
 from lcc.errors import LccError
 from lcc.interfaces import IProviderReader
 from lcc.model import Provider, ProviderStatus, StoredError
-from lcc.model.moves import Fence
+from lcc.model.frontend.moves import Fence
 from lcc.storage.database.database import Database
 from lcc.storage.database.gathering import Gathering
-from lcc.storage.database.locked_counter import locked_counter
-from lcc.storage.database.order_rows import CHANGED, DELETE_OUTSIDE, REMOVED, ROOTS_TAKEN, add_order
+from lcc.storage.database.tables.locked_counter import locked_counter
+from lcc.storage.database.tables.order_rows import CHANGED, DELETE_OUTSIDE, REMOVED, ROOTS_TAKEN, add_order
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.pid_range import PID_MAX, last_pid
 

@@ -19,7 +19,7 @@ from lcc.errors import RegistrationRefused
 from lcc.interfaces import IRegistrationStore
 from lcc.model import Progress, Proves, Provider, Registration, Wishes
 from lcc.storage.database.database import Database
-from lcc.storage.database.locked_counter import locked_counter
+from lcc.storage.database.tables.locked_counter import locked_counter
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import (
     ProviderExists,

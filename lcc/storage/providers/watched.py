@@ -14,7 +14,7 @@ import attrs
 from lcc.config import WatchedConfig
 from lcc.errors import LccError
 from lcc.model import Provider
-from lcc.storage.database.locked_counter import locked_counter
+from lcc.storage.database.tables.locked_counter import locked_counter
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import add_provider, change_provider, locked_provider
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from lcc.model.pushes import KeyState, SiteKey
+from lcc.model.push.pushes import KeyState, SiteKey
 from lcc.storage.database.transactions import Txn
 from lcc.storage.push.store import KEYS, as_key
 

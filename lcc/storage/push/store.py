@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 import attrs
 from twisted.internet.defer import Deferred, succeed
 
-from lcc.model.pushes import KeyState, PushClaim, PushRecord, PushSet, SiteKey, Submission
-from lcc.storage.database.claimed import ClaimedTables
+from lcc.model.push.pushes import KeyState, PushClaim, PushRecord, PushSet, SiteKey, Submission
 from lcc.storage.database.database import Database
 from lcc.storage.database.gathering import Gathering
-from lcc.storage.database.locked_counter import locked_counter
-from lcc.storage.database.set_epochs import claim_epoch
 from lcc.storage.database.table import Table, due_where
+from lcc.storage.database.tables.claimed import ClaimedTables
+from lcc.storage.database.tables.locked_counter import locked_counter
+from lcc.storage.database.tables.set_epochs import claim_epoch
 from lcc.storage.database.transactions import Txn
 from lcc.storage.push.subscriptions import SubscriptionStore
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import attrs
 from twisted.internet.defer import Deferred
 
-from lcc.model.websub import HubOfFeed, HubState, HubSubscription
+from lcc.model.push.websub import HubOfFeed, HubState, HubSubscription
 from lcc.storage.database.database import Database
 from lcc.storage.database.table import Table, due_where
 from lcc.storage.database.transactions import Txn

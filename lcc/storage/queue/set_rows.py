@@ -9,7 +9,7 @@ import attrs
 from twisted.logger import Logger
 
 from lcc.model import FETCH_NOW, QueueRow, SetHeader
-from lcc.storage.database.rows import SET_EXTENT, SETS, SetRow
+from lcc.storage.database.tables.rows import SET_EXTENT, SETS, SetRow
 from lcc.storage.database.transactions import Question, Txn
 
 _log = Logger()

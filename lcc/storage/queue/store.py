@@ -41,29 +41,36 @@ from lcc.model import (
     SlotPage,
     Waiting,
 )
-from lcc.model.moves import Fence
-from lcc.storage.database.content_rows import content_rows
+from lcc.model.frontend.moves import Fence
 from lcc.storage.database.database import Database
-from lcc.storage.database.order_rows import next_order
-from lcc.storage.database.rows import last_generation
-from lcc.storage.database.status import database_epoch
-from lcc.storage.database.timeline import continue_timeline, former_timelines
+from lcc.storage.database.tables.content_rows import content_rows
+from lcc.storage.database.tables.order_rows import next_order
+from lcc.storage.database.tables.rows import last_generation
+from lcc.storage.database.tables.status import database_epoch
+from lcc.storage.database.tables.timeline import continue_timeline, former_timelines
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import get_provider, provider_roots
-from lcc.storage.queue.absorb import absorb_pieces
-from lcc.storage.queue.admin_orders import carry_out
-from lcc.storage.queue.fresh_rows import FreshRows
-from lcc.storage.queue.housekeeping import do_next_page
-from lcc.storage.queue.lost_content import fetch_again
+from lcc.storage.queue.admin.orders import carry_out
+from lcc.storage.queue.intake.absorb import absorb_pieces
+from lcc.storage.queue.intake.fresh_rows import FreshRows
+from lcc.storage.queue.intake.sweep import complete_full_set
+from lcc.storage.queue.maintenance.housekeeping import do_next_page
+from lcc.storage.queue.maintenance.lost_content import fetch_again
+from lcc.storage.queue.maintenance.repair import RepairStore
+from lcc.storage.queue.maintenance.saved_state import save_state, saved_time_and_lease
 from lcc.storage.queue.moves.fences import fences
 from lcc.storage.queue.notifications import PendingNotifications
-from lcc.storage.queue.read_ahead import delete_orders, providers_with_work, read_ahead
-from lcc.storage.queue.record import Requeued, record_results
-from lcc.storage.queue.repair import RepairStore
-from lcc.storage.queue.saved_state import save_state, saved_time_and_lease
-from lcc.storage.queue.sweep import complete_full_set
-from lcc.storage.queue.time_slots import Opened, delays, open_slot, save_delays, save_slots_opened, slots_opened
-from lcc.storage.queue.waiting_retries import open_retries
+from lcc.storage.queue.results.record import Requeued, record_results
+from lcc.storage.queue.schedule.read_ahead import delete_orders, providers_with_work, read_ahead
+from lcc.storage.queue.schedule.time_slots import (
+    Opened,
+    delays,
+    open_slot,
+    save_delays,
+    save_slots_opened,
+    slots_opened,
+)
+from lcc.storage.queue.schedule.waiting_retries import open_retries
 from lcc.storage.queue.write_transaction import WriteTransaction, claim_run
 
 T = TypeVar("T")
@@ -76,7 +83,7 @@ _RETRY_SPARE_SECONDS = 60
 class QueueStore(RepairStore):
     """The queue and the cache.
 
-    :param rules: decide what is to be done (:class:`lcc.domain.rules.QueueRules`).
+    :param rules: decide what is to be done (:class:`lcc.domain.notices.rules.QueueRules`).
     """
 
     def __init__(self, database: Database, rules: IQueueRules, settings: QmConfig) -> None:

@@ -16,8 +16,8 @@ import attrs
 from lcc.config import QmConfig
 from lcc.errors import Busy, entry_for
 from lcc.model import SITE, UrlNotice
-from lcc.storage.database.rows import TOLD, last_generation
-from lcc.storage.database.stored_notices import write_notice
+from lcc.storage.database.tables.rows import TOLD, last_generation
+from lcc.storage.database.tables.stored_notices import write_notice
 from lcc.storage.database.transactions import Question, Txn
 from lcc.storage.queue.moves.following import TouchedRows
 from lcc.storage.queue.notifications import PendingNotifications
@@ -154,7 +154,8 @@ class WriteTransaction:
         return time
 
     def next_change(self) -> dict[str, int]:
-        """The number and the time of the next change, as columns (:data:`lcc.storage.database.rows.CHANGE`)."""
+        """The number and the time of the next change, as columns
+        (:data:`lcc.storage.database.tables.rows.CHANGE`)."""
         return {"change_number": self.next("change"), "change_time": self.change_time}
 
     def next_changes(self, count: int) -> tuple[int, int]:

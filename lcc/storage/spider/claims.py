@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from lcc.errors import Busy
-from lcc.model.crawls import BUCKETS, SpiderClaim, SpiderStatus
-from lcc.storage.database.locked_counter import draw
+from lcc.model.spider.crawls import BUCKETS, SpiderClaim, SpiderStatus
+from lcc.storage.database.tables.locked_counter import draw
 from lcc.storage.database.transactions import Txn
 
 _RUNS = "spider_run"

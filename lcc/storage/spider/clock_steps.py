@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lcc.model.crawls import NEVER, HostRow, UrlState
+from lcc.model.spider.crawls import NEVER, HostRow, UrlState
 from lcc.storage.spider.telling import VISITED, first_due
 from lcc.storage.spider.write import FrontierWrite
 

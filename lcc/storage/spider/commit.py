@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from lcc.model.crawls import (
+from lcc.model.spider.crawls import (
     URLS_MAX,
     Crawl,
     CrawlState,
@@ -116,7 +116,7 @@ class _Pages:
     def commit(self, pages: Sequence[ReadPage]) -> dict[bytes, int]:
         """Pages that were read.
 
-        :returns: by key, :meth:`~lcc.model.crawls.UrlRow.settled_depth` of rows that were looked at.
+        :returns: by key, :meth:`~lcc.model.spider.crawls.UrlRow.settled_depth` of rows that were looked at.
         """
         self._load([*(page.url for page in pages), *(link for page in pages for link in page.links)])
         for page in pages:

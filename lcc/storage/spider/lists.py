@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lcc.model.crawls import HostRow, KnownUrl, UrlState
+from lcc.model.spider.crawls import HostRow, KnownUrl, UrlState
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.rows import HOSTS, URLS, host_row, known_url
 

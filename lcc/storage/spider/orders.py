@@ -12,9 +12,17 @@ from typing import Any
 
 import attrs
 
-from lcc.model.crawls import BUCKETS, CRAWL_NAME_CHARS_MAX, Crawl, CrawlSettings, CrawlState, FoundUrl, SpiderOrder
-from lcc.storage.database.answered_orders import AnsweredOrders
-from lcc.storage.database.locked_counter import draw
+from lcc.model.spider.crawls import (
+    BUCKETS,
+    CRAWL_NAME_CHARS_MAX,
+    Crawl,
+    CrawlSettings,
+    CrawlState,
+    FoundUrl,
+    SpiderOrder,
+)
+from lcc.storage.database.tables.answered_orders import AnsweredOrders
+from lcc.storage.database.tables.locked_counter import draw
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.commit import add_starts
 from lcc.storage.spider.rows import CRAWLS, crawl_values, read_settings, write_settings

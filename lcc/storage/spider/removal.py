@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lcc.model.crawls import CrawlState
+from lcc.model.spider.crawls import CrawlState
 from lcc.storage.spider.write import FrontierWrite
 
 PAGE_ROWS = 2000

@@ -8,9 +8,9 @@ from typing import Any
 
 import attrs
 
-from lcc.model.crawls import Crawl, CrawlSettings, CrawlState, HostRow, KnownUrl, UrlOrder, UrlRow, UrlState
-from lcc.storage.database.answered_orders import write_json
+from lcc.model.spider.crawls import Crawl, CrawlSettings, CrawlState, HostRow, KnownUrl, UrlOrder, UrlRow, UrlState
 from lcc.storage.database.table import Table
+from lcc.storage.database.tables.answered_orders import write_json
 from lcc.storage.database.transactions import Txn
 
 CRAWLS = Table("spcrawl", ["id"], ("id", "name", "settings", "state", "created_time", "version"))

@@ -21,7 +21,7 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from lcc.interfaces import IFrontier, IFrontierRules
-from lcc.model.crawls import (
+from lcc.model.spider.crawls import (
     Crawl,
     FoundUrl,
     FrontierBatch,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lcc.model.crawls import StoreTrouble, StoreWork
+from lcc.model.spider.crawls import StoreTrouble, StoreWork
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.write import FrontierWrite
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from lcc.interfaces import IFrontierRules
-from lcc.model.crawls import (
+from lcc.model.spider.crawls import (
     BUCKETS,
     NEVER,
     Crawl,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from lcc.model.crawls import CrawlHosts, CrawlStatus, HostRow, KnownUrl, SpidersSeen
+from lcc.model.spider.crawls import CrawlHosts, CrawlStatus, HostRow, KnownUrl, SpidersSeen
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.claims import spiders
 from lcc.storage.spider.rows import DROPPED, HOSTS, URLS, crawls, host_row, known_url

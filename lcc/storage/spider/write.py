@@ -8,7 +8,7 @@ from typing import Any
 
 from lcc.errors import Busy
 from lcc.interfaces import IFrontierRules
-from lcc.model.crawls import Crawl, HostRow
+from lcc.model.spider.crawls import Crawl, HostRow
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.rows import DROPPED, HOSTS, STATES, crawls, host_row, host_values
 

@@ -58,7 +58,7 @@ CREATE TABLE IF NOT EXISTS urlerrs (
     urlkey BINARY(20) NOT NULL DEFAULT '',      -- of the URL; empty: not known
     connseq BIGINT NOT NULL DEFAULT 0,          -- order number of the set that told it
     generation BIGINT NOT NULL DEFAULT 0,       -- of the queue row that failed; content that came later has a greater one
-    notice MEDIUMTEXT,                          -- all that was told, JSON (lcc.storage.database.stored_notices);
+    notice MEDIUMTEXT,                          -- all that was told, JSON (lcc.storage.database.tables.stored_notices);
                                                 -- NULL: not known
     PRIMARY KEY (pid, number)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
@@ -221,9 +221,9 @@ CREATE TABLE IF NOT EXISTS orders (
     progress VARBINARY(1024) NOT NULL DEFAULT '' -- where the queue manager goes on with it
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- What the queue manager does page by page in the background (lcc.storage.queue.housekeeping).
+-- What the queue manager does page by page in the background (lcc.storage.queue.maintenance.housekeeping).
 CREATE TABLE IF NOT EXISTS chores (
-    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- lcc.storage.queue.housekeeping.CHORES
+    name VARCHAR(64) NOT NULL PRIMARY KEY,      -- lcc.storage.queue.maintenance.housekeeping.CHORES
     due BIGINT NOT NULL,                        -- when it goes on, or begins anew
     progress VARBINARY(1024) NOT NULL           -- where it goes on; empty: at its start
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

@@ -58,7 +58,7 @@ CREATE TABLE urlerrs (
     urlkey BLOB NOT NULL DEFAULT x'',           -- of the URL; empty: not known
     connseq INTEGER NOT NULL DEFAULT 0,         -- order number of the set that told it
     generation INTEGER NOT NULL DEFAULT 0,      -- of the queue row that failed; content that came later has a greater one
-    notice TEXT,                                -- all that was told, JSON (lcc.storage.database.stored_notices);
+    notice TEXT,                                -- all that was told, JSON (lcc.storage.database.tables.stored_notices);
                                                 -- NULL: not known
     PRIMARY KEY (pid, number)
 ) WITHOUT ROWID;
@@ -221,9 +221,9 @@ CREATE TABLE orders (
     progress BLOB NOT NULL DEFAULT x''          -- where the queue manager goes on with it
 );
 
--- What the queue manager does page by page in the background (lcc.storage.queue.housekeeping).
+-- What the queue manager does page by page in the background (lcc.storage.queue.maintenance.housekeeping).
 CREATE TABLE chores (
-    name TEXT NOT NULL PRIMARY KEY,             -- lcc.storage.queue.housekeeping.CHORES
+    name TEXT NOT NULL PRIMARY KEY,             -- lcc.storage.queue.maintenance.housekeeping.CHORES
     due INTEGER NOT NULL,                       -- when it goes on, or begins anew
     progress BLOB NOT NULL                      -- where it goes on; empty: at its start
 );

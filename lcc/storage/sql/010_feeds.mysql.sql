@@ -1,4 +1,4 @@
--- Feeds, the items that workers have collected, and the text of pages (lcc.storage.tasks.items).  Written by the scheduler only.
+-- Feeds, the items that workers have collected, and the text of pages (lcc.storage.tasks.feeds.items).  Written by the scheduler only.
 
 INSERT IGNORE INTO schedulerfence (name, value) VALUES ('item', 0);  -- change number of an item
 
@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS feeds (
 -- (scheduler.items_max).
 CREATE TABLE IF NOT EXISTS feeditems (
     task BIGINT NOT NULL,                       -- whose job has stored it; 0: that of no task
-    identity BINARY(16) NOT NULL,               -- by what it is known (lcc.domain.items)
+    identity BINARY(16) NOT NULL,               -- by what it is known (lcc.domain.tasks.items)
     change_number BIGINT NOT NULL,              -- in the order of commits
     digest BINARY(16) NOT NULL,                 -- of what is news when it changes
     digest_before VARBINARY(16) NOT NULL,       -- of the version before; empty: none

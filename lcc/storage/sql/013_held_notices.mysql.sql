@@ -1,4 +1,4 @@
--- Hints that wait until the robots.txt of their site is known (lcc.storage.tasks.robots).
+-- Hints that wait until the robots.txt of their site is known (lcc.storage.tasks.polling.robots).
 CREATE TABLE IF NOT EXISTS heldnotices (
     number BIGINT NOT NULL,
     origin VARCHAR(255) NOT NULL,               -- as in robots

@@ -4,7 +4,7 @@
 CREATE TABLE fenced (
     pid INTEGER NOT NULL PRIMARY KEY,
     epoch INTEGER NOT NULL,                     -- only a higher one changes the row
-    state TEXT NOT NULL,                        -- open, followed, frozen, arriving, left (lcc.model.moves.Fence)
+    state TEXT NOT NULL,                        -- open, followed, frozen, arriving, left (lcc.model.frontend.moves.Fence)
     edits INTEGER NOT NULL DEFAULT 0            -- grows when its row of pidb is changed, so that this and a fence exclude each other
 );
 

@@ -1,7 +1,7 @@
 -- The frontier of crawls (lcc.storage.spider).
 -- Times are seconds since 1970 (UTC).  Written by spiders only, as far as nothing else is said.
 
--- Crawls (lcc.model.crawls).
+-- Crawls (lcc.model.spider.crawls).
 CREATE TABLE IF NOT EXISTS spcrawl (
     id BIGINT NOT NULL,
     name VARCHAR(64) NOT NULL,
@@ -91,7 +91,7 @@ CREATE TABLE IF NOT EXISTS sptrap (
 -- Counters of crawls: the sum over all spiders counts.
 CREATE TABLE IF NOT EXISTS spcount (
     crawl INT NOT NULL,
-    name VARCHAR(64) NOT NULL,                  -- lcc.model.crawls.CrawlStatus
+    name VARCHAR(64) NOT NULL,                  -- lcc.model.spider.crawls.CrawlStatus
     spider VARCHAR(64) NOT NULL,                -- that has counted
     value BIGINT NOT NULL,
     PRIMARY KEY (crawl, name, spider)

@@ -31,5 +31,5 @@ CREATE TABLE IF NOT EXISTS websub (
     KEY websub_judge (judge_time)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- The push server follows which feeds were read (lcc.storage.tasks.hubs).
+-- The push server follows which feeds were read (lcc.storage.tasks.feeds.hubs).
 CREATE INDEX feeds_read ON feeds (read_time, task);

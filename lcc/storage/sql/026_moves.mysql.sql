@@ -4,7 +4,7 @@
 CREATE TABLE IF NOT EXISTS fenced (
     pid INT NOT NULL PRIMARY KEY,
     epoch BIGINT NOT NULL,                      -- only a higher one changes the row
-    state VARCHAR(16) NOT NULL,                 -- open, followed, frozen, arriving, left (lcc.model.moves.Fence)
+    state VARCHAR(16) NOT NULL,                 -- open, followed, frozen, arriving, left (lcc.model.frontend.moves.Fence)
     edits BIGINT NOT NULL DEFAULT 0             -- grows when its row of pidb is changed, so that this and a fence exclude each other
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 

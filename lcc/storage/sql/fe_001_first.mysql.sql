@@ -6,7 +6,7 @@
 CREATE TABLE IF NOT EXISTS fedb (
     subid INT NOT NULL PRIMARY KEY,             -- never used again: tokens of content users name it
     name VARCHAR(64) NOT NULL UNIQUE,           -- for operators, and in the sub-LCC's own fe.name
-    state VARCHAR(16) NOT NULL,                 -- open, draining, removed (lcc.model.frontend.SubState)
+    state VARCHAR(16) NOT NULL,                 -- open, draining, removed (lcc.model.frontend.places.SubState)
     uns MEDIUMTEXT NOT NULL,                    -- endpoints of its UNSes, with spaces in between
     proxyprotocol SMALLINT NOT NULL,            -- 1: they are told providers' addresses by the PROXY protocol
     notifiers VARCHAR(255) NOT NULL,            -- endpoint of its port of notifiers; empty: none
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS pmdb (
     pid INT NOT NULL PRIMARY KEY,               -- the provider
     subid INT NOT NULL,                         -- where it is
     epoch BIGINT NOT NULL,                      -- grows with each step of a move; the higher one is right
-    state VARCHAR(16) NOT NULL,                 -- here, making, frozen (lcc.model.frontend.AtHome)
+    state VARCHAR(16) NOT NULL,                 -- here, making, frozen (lcc.model.frontend.places.AtHome)
     changed_time BIGINT NOT NULL,               -- when state or place changed last
     INDEX pmdb_sub (subid, pid),
     INDEX pmdb_state (state, changed_time)
@@ -75,7 +75,7 @@ CREATE TABLE IF NOT EXISTS fences (
     pid INT NOT NULL,                           -- who moves
     subid INT NOT NULL,                         -- who obeys
     epoch BIGINT NOT NULL,                      -- only a higher one changes the row
-    state VARCHAR(16) NOT NULL,                 -- open, followed, frozen, left (lcc.model.moves.Fence)
+    state VARCHAR(16) NOT NULL,                 -- open, followed, frozen, left (lcc.model.frontend.moves.Fence)
     obeyed_epoch BIGINT NOT NULL,               -- the sub-LCC is in that state since this epoch: drained, if frozen
     changed_time BIGINT NOT NULL,               -- when epoch or state changed last
     PRIMARY KEY (pid, subid),

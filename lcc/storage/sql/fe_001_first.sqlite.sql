@@ -6,7 +6,7 @@
 CREATE TABLE fedb (
     subid INTEGER NOT NULL PRIMARY KEY,         -- never used again: tokens of content users name it
     name TEXT NOT NULL UNIQUE,                  -- for operators, and in the sub-LCC's own fe.name
-    state TEXT NOT NULL,                        -- open, draining, removed (lcc.model.frontend.SubState)
+    state TEXT NOT NULL,                        -- open, draining, removed (lcc.model.frontend.places.SubState)
     uns TEXT NOT NULL,                          -- endpoints of its UNSes, with spaces in between
     proxyprotocol INTEGER NOT NULL,             -- 1: they are told providers' addresses by the PROXY protocol
     notifiers TEXT NOT NULL,                    -- endpoint of its port of notifiers; empty: none
@@ -38,7 +38,7 @@ CREATE TABLE pmdb (
     pid INTEGER NOT NULL PRIMARY KEY,           -- the provider
     subid INTEGER NOT NULL,                     -- where it is
     epoch INTEGER NOT NULL,                     -- grows with each step of a move; the higher one is right
-    state TEXT NOT NULL,                        -- here, making, frozen (lcc.model.frontend.AtHome)
+    state TEXT NOT NULL,                        -- here, making, frozen (lcc.model.frontend.places.AtHome)
     changed_time INTEGER NOT NULL               -- when state or place changed last
 );
 CREATE INDEX pmdb_sub ON pmdb (subid, pid);
@@ -75,7 +75,7 @@ CREATE TABLE fences (
     pid INTEGER NOT NULL,                       -- who moves
     subid INTEGER NOT NULL,                     -- who obeys
     epoch INTEGER NOT NULL,                     -- only a higher one changes the row
-    state TEXT NOT NULL,                        -- open, followed, frozen, left (lcc.model.moves.Fence)
+    state TEXT NOT NULL,                        -- open, followed, frozen, left (lcc.model.frontend.moves.Fence)
     obeyed_epoch INTEGER NOT NULL,              -- the sub-LCC is in that state since this epoch: drained, if frozen
     changed_time INTEGER NOT NULL,              -- when epoch or state changed last
     PRIMARY KEY (pid, subid)

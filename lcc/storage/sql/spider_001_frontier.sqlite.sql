@@ -1,7 +1,7 @@
 -- The frontier of crawls (lcc.storage.spider), in a file of its own: a spider must not wait while the queue manager writes.
 -- Times are seconds since 1970 (UTC).  Written by spiders only, as far as nothing else is said.
 
--- Crawls (lcc.model.crawls).
+-- Crawls (lcc.model.spider.crawls).
 CREATE TABLE spcrawl (
     id INTEGER NOT NULL PRIMARY KEY,
     name TEXT NOT NULL,
@@ -90,7 +90,7 @@ CREATE TABLE sptrap (
 -- Counters of crawls: the sum over all spiders counts.
 CREATE TABLE spcount (
     crawl INTEGER NOT NULL,
-    name TEXT NOT NULL,                         -- lcc.model.crawls.CrawlStatus
+    name TEXT NOT NULL,                         -- lcc.model.spider.crawls.CrawlStatus
     spider TEXT NOT NULL,                       -- that has counted
     value INTEGER NOT NULL,
     PRIMARY KEY (crawl, name, spider)

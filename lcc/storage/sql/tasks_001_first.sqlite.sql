@@ -39,7 +39,7 @@ CREATE TABLE tasks (
     texts INTEGER NOT NULL DEFAULT 0,           -- 1: a feed with --full-content: the text of its items' pages is kept
     pid INTEGER NOT NULL DEFAULT 0,             -- polled kinds: the provider whose turns it is polled in; 0: not known yet
     urlkey BLOB,                                -- polled kinds: key of that URL there; NULL: not known yet
-    polls TEXT NOT NULL DEFAULT '',             -- polled kinds: its last polls (lcc.domain.autoperiod)
+    polls TEXT NOT NULL DEFAULT '',             -- polled kinds: its last polls (lcc.domain.tasks.autoperiod)
     asked_time INTEGER,                         -- polled kinds: when its open poll was put into the queue; NULL: none is
     asked_order INTEGER NOT NULL DEFAULT 0,     -- polled kinds: order number of that asking; 0: none was drawn
     asked_generation INTEGER NOT NULL DEFAULT 0, -- polled kinds: what is fetched for that has a greater generation (lccurl)

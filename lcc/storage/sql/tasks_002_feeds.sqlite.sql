@@ -1,4 +1,4 @@
--- Feeds, the items that workers have collected, and the text of pages (lcc.storage.tasks.items).  Written by the scheduler only.
+-- Feeds, the items that workers have collected, and the text of pages (lcc.storage.tasks.feeds.items).  Written by the scheduler only.
 
 INSERT INTO schedulerfence (name, value) VALUES ('item', 0);  -- change number of an item
 
@@ -15,7 +15,7 @@ CREATE TABLE feeds (
 -- (scheduler.items_max).
 CREATE TABLE feeditems (
     task INTEGER NOT NULL,                      -- whose job has stored it; 0: that of no task
-    identity BLOB NOT NULL,                     -- by what it is known (lcc.domain.items)
+    identity BLOB NOT NULL,                     -- by what it is known (lcc.domain.tasks.items)
     change_number INTEGER NOT NULL,             -- in the order of commits
     digest BLOB NOT NULL,                       -- of what is news when it changes
     digest_before BLOB NOT NULL,                -- of the version before; empty: none

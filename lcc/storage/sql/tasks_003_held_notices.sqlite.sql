@@ -1,4 +1,4 @@
--- Hints that wait until the robots.txt of their site is known (lcc.storage.tasks.robots).
+-- Hints that wait until the robots.txt of their site is known (lcc.storage.tasks.polling.robots).
 CREATE TABLE heldnotices (
     number INTEGER NOT NULL PRIMARY KEY,
     origin TEXT NOT NULL,                       -- as in robots

@@ -1,4 +1,4 @@
--- Sitemaps: documents that tasks of the kind sitemap read (lcc.storage.tasks.sitemaps).
+-- Sitemaps: documents that tasks of the kind sitemap read (lcc.storage.tasks.polling.sitemaps).
 CREATE TABLE sitemaps (
     task INTEGER NOT NULL PRIMARY KEY,          -- that polls the document; it may have been removed
     site INTEGER NOT NULL,                      -- task that an operator has made: the index, or the document itself

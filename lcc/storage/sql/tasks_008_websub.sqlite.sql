@@ -1,2 +1,2 @@
--- The push server follows which feeds were read (lcc.storage.tasks.hubs).
+-- The push server follows which feeds were read (lcc.storage.tasks.feeds.hubs).
 CREATE INDEX feeds_read ON feeds (read_time, task);

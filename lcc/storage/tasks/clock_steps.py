@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from lcc.interfaces import ITaskRules
 from lcc.model.tasks import REPEATED_SECONDS, JobState
-from lcc.storage.tasks.polls import not_skipped
+from lcc.storage.tasks.polling.polls import not_skipped
 from lcc.storage.tasks.rows import TASKS, is_polled, task_of
 from lcc.storage.tasks.write import COUNTED, DAY_SECONDS, TaskWrite
 

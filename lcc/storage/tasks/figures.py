@@ -7,7 +7,7 @@ import attrs
 from lcc.model.tasks import JobState, ManagerState, ManagerStatus
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.managers import managers
-from lcc.storage.tasks.sitemaps import held_sitemaps
+from lcc.storage.tasks.polling.sitemaps import held_sitemaps
 from lcc.storage.tasks.write import DAY_SECONDS
 
 AWAY_SECONDS = 60

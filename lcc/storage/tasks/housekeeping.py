@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lcc.storage.tasks.orders import ORDERS
-from lcc.storage.tasks.robots import forget_unknown
+from lcc.storage.tasks.polling.robots import forget_unknown
 from lcc.storage.tasks.write import DAY_SECONDS, TaskWrite
 
 PAGE_ROWS = 500

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lcc.model.tasks import JobState, TaskState, When
-from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.locked_counter import draw
+from lcc.storage.database.tables.key_ranges import provider_range
+from lcc.storage.database.tables.locked_counter import draw
 from lcc.storage.database.transactions import Txn
-from lcc.storage.tasks.endings import end_waiting
-from lcc.storage.tasks.new_tasks import TASK_IDS
-from lcc.storage.tasks.robots import ROBOTS, remove_task
+from lcc.storage.tasks.jobs.endings import end_waiting
+from lcc.storage.tasks.jobs.new_tasks import TASK_IDS
+from lcc.storage.tasks.polling.robots import ROBOTS, remove_task
 from lcc.storage.tasks.rows import TASKS
 from lcc.storage.tasks.write import TaskWrite
 

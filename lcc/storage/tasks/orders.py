@@ -25,16 +25,16 @@ from lcc.model.tasks import (
     TaskState,
     When,
 )
-from lcc.storage.database.answered_orders import AnsweredOrders
-from lcc.storage.database.locked_counter import draw
+from lcc.storage.database.tables.answered_orders import AnsweredOrders
+from lcc.storage.database.tables.locked_counter import draw
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks import moving
-from lcc.storage.tasks.due import insert_job
-from lcc.storage.tasks.endings import END_LEVEL, end_attempt, end_waiting
-from lcc.storage.tasks.new_tasks import TASK_IDS, insert_task
-from lcc.storage.tasks.robots import ask_again, poll_robots, remove_task
+from lcc.storage.tasks.jobs.due import insert_job
+from lcc.storage.tasks.jobs.endings import END_LEVEL, end_attempt, end_waiting
+from lcc.storage.tasks.jobs.new_tasks import TASK_IDS, insert_task
+from lcc.storage.tasks.polling.robots import ask_again, poll_robots, remove_task
+from lcc.storage.tasks.polling.sitemaps import SITEMAP, confirm_sitemap, remove_sitemap
 from lcc.storage.tasks.rows import JOBS, TASKS, derived_values, is_open, is_polled, job_of, task_of, task_values
-from lcc.storage.tasks.sitemaps import SITEMAP, confirm_sitemap, remove_sitemap
 from lcc.storage.tasks.write import TaskWrite
 
 TASK_ADD = "task-add"

@@ -18,7 +18,8 @@ _TASK_SELF = (
     "moved_from",
 )
 TASKS = Table("tasks", ["id"], ("id", *SPEC, *_TASK_SELF))
-"""The columns of :class:`lcc.model.tasks.Task`; there are more, for polled kinds (:mod:`lcc.storage.tasks.polls`)."""
+"""The columns of :class:`lcc.model.tasks.Task`; there are more, for polled kinds
+(:mod:`lcc.storage.tasks.polling.polls`)."""
 
 _JOB_SELF = (
     *("task", "parent", "jobkey", "state", "attempt", "commits", "scheduled_time", "due_time", "started_time"),

@@ -36,16 +36,17 @@ from lcc.storage.database.bisecting import NOT_OF_ONE, bisected, in_words
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.clock_steps import bound_waits
-from lcc.storage.tasks.due import make_due_jobs, running_jobs, start_jobs
-from lcc.storage.tasks.due_work import DueWork, due_work
-from lcc.storage.tasks.endings import Ended, lose_attempts, record_endings, refused, set_job_aside, suspend_task
+from lcc.storage.tasks.feeds.item_purge import Place, purge_items
 from lcc.storage.tasks.housekeeping import purge_page
-from lcc.storage.tasks.item_purge import Place, purge_items
-from lcc.storage.tasks.listed import part_listed
+from lcc.storage.tasks.jobs.due import make_due_jobs, running_jobs, start_jobs
+from lcc.storage.tasks.jobs.due_work import DueWork, due_work
+from lcc.storage.tasks.jobs.endings import Ended, lose_attempts, record_endings, refused, set_job_aside, suspend_task
+from lcc.storage.tasks.jobs.text_jobs import TextRow, WantedText, forget_texts, make_text_jobs
 from lcc.storage.tasks.managers import managers, save_managers
 from lcc.storage.tasks.orders import CarriedOut, carry_out_orders, refuse_order
 from lcc.storage.tasks.outbox import Answer, OutboxSet, answer_sets, outbox, outbox_since, part_set
-from lcc.storage.tasks.polls import (
+from lcc.storage.tasks.polling.listed import part_listed
+from lcc.storage.tasks.polling.polls import (
     Asked,
     Found,
     Noted,
@@ -58,9 +59,8 @@ from lcc.storage.tasks.polls import (
     polls_to_do,
     save_position,
 )
-from lcc.storage.tasks.robots import AskedBySite, asked_said, note_epoch, poll_robots, untold_asked
-from lcc.storage.tasks.sitemaps import gone_sites, held_sitemaps, retract_gone
-from lcc.storage.tasks.text_jobs import TextRow, WantedText, forget_texts, make_text_jobs
+from lcc.storage.tasks.polling.robots import AskedBySite, asked_said, note_epoch, poll_robots, untold_asked
+from lcc.storage.tasks.polling.sitemaps import gone_sites, held_sitemaps, retract_gone
 from lcc.storage.tasks.views import resources
 from lcc.storage.tasks.write import TaskWrite, claim_run
 
@@ -120,11 +120,11 @@ class TaskStore:
     def due_work(
         self, now: int, after: tuple[int, int], orders_max: int, tasks_max: int, jobs_max: int
     ) -> Deferred[DueWork]:
-        """As :func:`lcc.storage.tasks.due_work.due_work`."""
+        """As :func:`lcc.storage.tasks.jobs.due_work.due_work`."""
         return self._database.interact(due_work, now, after, orders_max, tasks_max, jobs_max)
 
     async def make_due_jobs(self, tasks: Sequence[int], now: int) -> list[DueJob]:
-        """As :func:`lcc.storage.tasks.due.make_due_jobs`; a task for which that is not possible is suspended."""
+        """As :func:`lcc.storage.tasks.jobs.due.make_due_jobs`; a task for which that is not possible is suspended."""
 
         async def suspend(task: int, error: Exception) -> list[DueJob]:
             await self.suspend_task(task, error, now)
@@ -139,7 +139,7 @@ class TaskStore:
         return self._write(now, suspend_task, task, f"The scheduler cannot handle it: {in_words(error)}")
 
     def running_jobs(self) -> Deferred[list[RunningJob]]:
-        """As :func:`lcc.storage.tasks.due.running_jobs`."""
+        """As :func:`lcc.storage.tasks.jobs.due.running_jobs`."""
         return self._database.select(running_jobs)
 
     def resources(self) -> Deferred[list[Resource]]:
@@ -157,7 +157,8 @@ class TaskStore:
         return self._write(now, save_managers, list(changed), list(heard), kept_seconds)
 
     async def start_jobs(self, chosen: Sequence[Assigned], now: int) -> list[StartedJob]:
-        """As :func:`lcc.storage.tasks.due.start_jobs`; a job that cannot be started ends as a permanent error."""
+        """As :func:`lcc.storage.tasks.jobs.due.start_jobs`; a job that cannot be started ends as a permanent
+        error."""
 
         async def set_aside(one: Assigned, error: Exception) -> list[StartedJob]:
             await self._set_job_aside(one.job.id, error, now)
@@ -171,8 +172,8 @@ class TaskStore:
         return self._write(now, set_job_aside, job, f"The scheduler cannot handle it: {in_words(error)}")
 
     async def record_endings(self, results: Sequence[JobResult], now: int) -> Ended:
-        """As :func:`lcc.storage.tasks.endings.record_endings`; what cannot be recorded is a permanent error of its
-        job."""
+        """As :func:`lcc.storage.tasks.jobs.endings.record_endings`; what cannot be recorded is a permanent error of
+        its job."""
 
         async def refuse(result: JobResult, error: Exception) -> Ended:
             return await self._refuse(result, error, now)
@@ -196,7 +197,7 @@ class TaskStore:
         return Ended([Recorded(result.id, result.attempt, False, True)], [])
 
     async def lose_attempts(self, lost: Sequence[tuple[int, int]], why: str, now: int) -> list[tuple[int, int]]:
-        """As :func:`lcc.storage.tasks.endings.lose_attempts`."""
+        """As :func:`lcc.storage.tasks.jobs.endings.lose_attempts`."""
 
         async def set_aside(one: tuple[int, int], error: Exception) -> list[tuple[int, int]]:
             await self._set_job_aside(one[0], error, now)
@@ -225,19 +226,20 @@ class TaskStore:
         return whole
 
     def polls_to_do(self, now: int, looks_max: int, due_max: int) -> Deferred[PollsToDo]:
-        """As :func:`lcc.storage.tasks.polls.polls_to_do`."""
+        """As :func:`lcc.storage.tasks.polling.polls.polls_to_do`."""
         return self._database.interact(polls_to_do, now, looks_max, due_max)
 
     def polls_of_pages(self, keys: Sequence[bytes]) -> Deferred[list[Poll]]:
-        """As :func:`lcc.storage.tasks.polls.polls_of_pages`."""
+        """As :func:`lcc.storage.tasks.polling.polls.polls_of_pages`."""
         return self._database.interact(polls_of_pages, list(keys))
 
     def polls_position(self) -> Deferred[int | None]:
-        """As :func:`lcc.storage.tasks.polls.polls_position`."""
+        """As :func:`lcc.storage.tasks.polling.polls.polls_position`."""
         return self._database.select(polls_position)
 
     async def make_found_jobs(self, found: Sequence[Found], now: int) -> list[DueJob]:
-        """As :func:`lcc.storage.tasks.polls.make_found_jobs`; a task for which that is not possible is suspended."""
+        """As :func:`lcc.storage.tasks.polling.polls.make_found_jobs`; a task for which that is not possible is
+        suspended."""
 
         async def suspend(each: Found, error: Exception) -> list[DueJob]:
             await self.suspend_task(each.poll.task.id, error, now)
@@ -247,13 +249,13 @@ class TaskStore:
         return [job for each in made for job in each]
 
     def save_position(self, change: int, now: int) -> Deferred[None]:
-        """As :func:`lcc.storage.tasks.polls.save_position`."""
+        """As :func:`lcc.storage.tasks.polling.polls.save_position`."""
         return self._write(now, save_position, change)
 
     def note_polls(
         self, found: Sequence[Found], looked: Sequence[Asked], asked: Sequence[Asked], now: int
     ) -> Deferred[Noted]:
-        """As :func:`lcc.storage.tasks.polls.note_polls`."""
+        """As :func:`lcc.storage.tasks.polling.polls.note_polls`."""
         return self._write(now, note_polls, self._rules, list(found), list(looked), list(asked))
 
     def outbox(self, after: int, limit: int) -> Deferred[list[OutboxSet]]:
@@ -273,7 +275,7 @@ class TaskStore:
         return self._write(now, part_set, number, parts)
 
     def part_listed(self, number: int, own: Collection[str], why: str, now: int) -> Deferred[None]:
-        """As :func:`lcc.storage.tasks.listed.part_listed`."""
+        """As :func:`lcc.storage.tasks.polling.listed.part_listed`."""
         return self._write(now, part_listed, self._rules, number, own, why)
 
     def read(self, function: Callable[..., T], *args: Any) -> Deferred[T]:
@@ -283,43 +285,43 @@ class TaskStore:
     def make_text_jobs(
         self, wanted: Sequence[WantedText], positions: Mapping[str, int], now: int
     ) -> Deferred[list[DueJob] | None]:
-        """As :func:`lcc.storage.tasks.text_jobs.make_text_jobs`."""
+        """As :func:`lcc.storage.tasks.jobs.text_jobs.make_text_jobs`."""
         return self._write(now, make_text_jobs, list(wanted), dict(positions))
 
     def forget_texts(self, texts: Sequence[TextRow], now: int) -> Deferred[None]:
-        """As :func:`lcc.storage.tasks.text_jobs.forget_texts`."""
+        """As :func:`lcc.storage.tasks.jobs.text_jobs.forget_texts`."""
         return self._write(now, forget_texts, list(texts))
 
     def purge_items(self, now: int, kept_seconds: int, after: Place) -> Deferred[Place | None]:
-        """As :func:`lcc.storage.tasks.item_purge.purge_items`."""
+        """As :func:`lcc.storage.tasks.feeds.item_purge.purge_items`."""
         return self._write(now, purge_items, kept_seconds, after)
 
     def poll_robots(self, origins: Sequence[str], now: int) -> Deferred[None]:
-        """As :func:`lcc.storage.tasks.robots.poll_robots`."""
+        """As :func:`lcc.storage.tasks.polling.robots.poll_robots`."""
         return self._write(now, poll_robots, self._rules, list(origins))
 
     def gone_sites(self) -> Deferred[list[int]]:
-        """As :func:`lcc.storage.tasks.sitemaps.gone_sites`."""
+        """As :func:`lcc.storage.tasks.polling.sitemaps.gone_sites`."""
         return self._database.select(gone_sites)
 
     def held_sitemaps(self) -> Deferred[tuple[int, int]]:
-        """As :func:`lcc.storage.tasks.sitemaps.held_sitemaps`."""
+        """As :func:`lcc.storage.tasks.polling.sitemaps.held_sitemaps`."""
         return self._database.select(held_sitemaps)
 
     def retract_gone(self, now: int) -> Deferred[int]:
-        """As :func:`lcc.storage.tasks.sitemaps.retract_gone`."""
+        """As :func:`lcc.storage.tasks.polling.sitemaps.retract_gone`."""
         return self._write(now, retract_gone, self._rules)
 
     def untold_asked(self, after: str, limit: int) -> Deferred[list[AskedBySite]]:
-        """As :func:`lcc.storage.tasks.robots.untold_asked`."""
+        """As :func:`lcc.storage.tasks.polling.robots.untold_asked`."""
         return self._database.select(untold_asked, after, limit)
 
     def note_epoch(self, epoch: str, now: int) -> Deferred[bool]:
-        """As :func:`lcc.storage.tasks.robots.note_epoch`."""
+        """As :func:`lcc.storage.tasks.polling.robots.note_epoch`."""
         return self._write(now, note_epoch, epoch)
 
     def asked_said(self, said: Sequence[AskedBySite], now: int) -> Deferred[None]:
-        """As :func:`lcc.storage.tasks.robots.asked_said`."""
+        """As :func:`lcc.storage.tasks.polling.robots.asked_said`."""
         return self._write(now, asked_said, list(said))
 
     def purge_page(self, now: int, jobs_kept_seconds: int, statistics_kept_days: int) -> Deferred[bool]:

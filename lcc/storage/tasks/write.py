@@ -7,7 +7,7 @@ from typing import Any
 
 from lcc.errors import Busy
 from lcc.model.tasks import MESSAGE_CHARS_MAX, LogRow, TaskClaim
-from lcc.storage.database.set_epochs import claim_epoch
+from lcc.storage.database.tables.set_epochs import claim_epoch
 from lcc.storage.database.transactions import Txn
 
 DAY_SECONDS = 86400

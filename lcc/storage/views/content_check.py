@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lcc.model import ContentRow
-from lcc.storage.database.content_rows import content_rows, note_damaged, rows_of_files
-from lcc.storage.database.order_rows import FETCH_AGAIN, add_order
+from lcc.storage.database.tables.content_rows import content_rows, note_damaged, rows_of_files
+from lcc.storage.database.tables.order_rows import FETCH_AGAIN, add_order
 from lcc.storage.database.transactions import Txn
 
 

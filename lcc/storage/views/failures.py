@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from lcc.model import FETCH_NOW, retry_time
-from lcc.storage.database.rows import CACHED
+from lcc.storage.database.tables.rows import CACHED
 from lcc.storage.database.transactions import Txn
 
 WITH_CONTENT = "LEFT JOIN lccurl c ON c.urlkey = kept.urlkey"
@@ -17,7 +17,7 @@ STANDS = (
     f" OR (c.state <> {CACHED} AND COALESCE(c.confirmed_time, 0) <= kept.time))"
 )
 """The error is current: its URL was neither fetched nor deleted since.  A stored error is kept until its provider was
-told, in any case; to an operator only current ones matter (as to retries: :mod:`lcc.storage.queue.admin_retry`)."""
+told, in any case; to an operator only current ones matter (as to retries: :mod:`lcc.storage.queue.admin.retry`)."""
 
 
 @attrs.frozen

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from lcc.model import FETCH_NOW, CachedUrl, Delay, QueueRow, StoredError
 from lcc.model.sources import Source
-from lcc.storage.database.key_ranges import provider_range, views_range
-from lcc.storage.database.rows import DELAYS, QUEUE, SELECT_USER, cached_url, queue_row
+from lcc.storage.database.tables.key_ranges import provider_range, views_range
+from lcc.storage.database.tables.rows import DELAYS, QUEUE, SELECT_USER, cached_url, queue_row
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.failures import STANDS, WITH_CONTENT
 from lcc.storage.views.queue_rows import QueueSet

@@ -8,8 +8,8 @@ from collections.abc import Collection
 
 import attrs
 
-from lcc.model.move_traces import CarrierTrace, FencedAt, FlipTrace, Traces
-from lcc.model.moves import Fence
+from lcc.model.frontend.moves import Fence
+from lcc.model.frontend.traces import CarrierTrace, FencedAt, FlipTrace, Traces
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import CARRIES

@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 import attrs
 
 from lcc.model import CachedUrl
-from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import SELECT_USER
-from lcc.storage.database.status import forgotten_upto
+from lcc.storage.database.tables.key_ranges import provider_range
+from lcc.storage.database.tables.rows import SELECT_USER
+from lcc.storage.database.tables.status import forgotten_upto
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.selected import EXAMINED_ROWS, Selection, as_changes, change_conditions
 

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 
 from lcc.model import FETCH_NOW
-from lcc.storage.database.cancelled import TO_FETCH, WITH_CANCELLED
-from lcc.storage.database.status import database_epoch, last_change, next_retry
+from lcc.storage.database.tables.cancelled import TO_FETCH, WITH_CANCELLED
+from lcc.storage.database.tables.status import database_epoch, last_change, next_retry
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.failures import STANDS, WITH_CONTENT
 from lcc.storage.views.inspect import Count, count_rows

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 
 from lcc.model import FETCH_NOW, Delay, StoredError
-from lcc.storage.database.cancelled import TO_FETCH, WITH_CANCELLED_OF_ONE
-from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import DELAYS, FETCH
+from lcc.storage.database.tables.cancelled import TO_FETCH, WITH_CANCELLED_OF_ONE
+from lcc.storage.database.tables.key_ranges import provider_range
+from lcc.storage.database.tables.rows import DELAYS, FETCH
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.pid_range import PID_MAX
 from lcc.storage.views.failures import STANDS, WITH_CONTENT

@@ -5,9 +5,9 @@ from __future__ import annotations
 import attrs
 
 from lcc.model import FETCH_NOW, QueueRow
-from lcc.storage.database.cancelled import TO_FETCH, WITH_CANCELLED
-from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import QUEUE, queue_row
+from lcc.storage.database.tables.cancelled import TO_FETCH, WITH_CANCELLED
+from lcc.storage.database.tables.key_ranges import provider_range
+from lcc.storage.database.tables.rows import QUEUE, queue_row
 from lcc.storage.database.transactions import Txn
 
 _LAST_KEY = b"\xff" * 20

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from lcc.storage.database.status import last_change
-from lcc.storage.database.timeline import known_upto
+from lcc.storage.database.tables.status import last_change
+from lcc.storage.database.tables.timeline import known_upto
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.content_users import ContentUser, list_content_users
 

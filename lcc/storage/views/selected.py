@@ -12,10 +12,10 @@ from typing import Any
 import attrs
 
 from lcc.model import COUNTED, CachedUrl
-from lcc.model.crawls import bucket_of
-from lcc.storage.database.key_ranges import PAGE_BYTES, UNTYPED, is_untyped, provider_range, views_range
-from lcc.storage.database.rows import CACHED, POLLED, SELECT_USER, USER_COLUMNS, cached_url
-from lcc.storage.database.status import last_change_time
+from lcc.model.spider.crawls import bucket_of
+from lcc.storage.database.tables.key_ranges import PAGE_BYTES, UNTYPED, is_untyped, provider_range, views_range
+from lcc.storage.database.tables.rows import CACHED, POLLED, SELECT_USER, USER_COLUMNS, cached_url
+from lcc.storage.database.tables.status import last_change_time
 from lcc.storage.database.transactions import Txn
 
 EXAMINED_ROWS = 250
@@ -64,8 +64,8 @@ class Selection:
     :ivar fetched: when the content was fetched.
     :ivar modified: when it was modified last, as far as it is known.
     :ivar keys: only these rows, as they are now; empty: all.
-    :ivar buckets: only of hosts in these (:mod:`lcc.model.crawls`); None: all.  The token of one who follows changes
-        is good for any of them: whoever takes over a bucket continues with the token of who had it.
+    :ivar buckets: only of hosts in these (:mod:`lcc.model.spider.crawls`); None: all.  The token of one who follows
+        changes is good for any of them: whoever takes over a bucket continues with the token of who had it.
     """
 
     providers: frozenset[int] | None = None

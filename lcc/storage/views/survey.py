@@ -12,7 +12,7 @@ from typing import Any
 from lcc.model import FETCH_NOW
 from lcc.model.metrics import Buckets
 from lcc.model.survey import Lag, Queued, Survey
-from lcc.storage.database.cancelled import TO_FETCH, WITH_CANCELLED
+from lcc.storage.database.tables.cancelled import TO_FETCH, WITH_CANCELLED
 from lcc.storage.database.transactions import Txn
 
 # Without providers whose hours are closed, or whose site is unreachable.  Bandwidth only spaces fetches: it does not
@@ -32,7 +32,7 @@ LOOKED_BACK_SECONDS = 8 * 86400
 """How far back closed hours are considered."""
 
 Closed = Callable[[str, float, float, str], list[tuple[float, float]]]
-""":meth:`lcc.domain.timeslots.TimeSlots.closed_spans`."""
+""":meth:`lcc.domain.fetches.timeslots.TimeSlots.closed_spans`."""
 
 
 def survey(txn: Txn, now: int, top: int, bounds: Sequence[float], closed: Closed = lambda *_: []) -> Survey:

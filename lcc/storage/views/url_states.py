@@ -11,8 +11,8 @@ from lcc.model.number_ranges import NumberRanges
 from lcc.model.states import ARRIVING, QUEUED, UNKNOWN
 from lcc.model.states import CACHED as IS_CACHED
 from lcc.model.states import DELETED as IS_DELETED
-from lcc.storage.database.key_ranges import PAGE_BYTES
-from lcc.storage.database.rows import CACHED, WITHDRAWN
+from lcc.storage.database.tables.key_ranges import PAGE_BYTES
+from lcc.storage.database.tables.rows import CACHED, WITHDRAWN
 from lcc.storage.database.transactions import Txn
 
 Range = tuple[bytes, bytes]

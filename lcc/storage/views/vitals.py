@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lcc.model.frontend import Vitals
-from lcc.storage.database.status import database_epoch, last_change, queue_size
+from lcc.model.frontend.places import Vitals
+from lcc.storage.database.tables.status import database_epoch, last_change, queue_size
 from lcc.storage.database.transactions import Txn
 
 

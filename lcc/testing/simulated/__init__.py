@@ -3,5 +3,5 @@
 Everything that happens is an event on one :class:`~lcc.testing.simulated.timeline.Timeline`; one seed decides what
 happens and in which order, so that the same seed gives the same run, event by event.  The roles run as they are, put
 together by their own ``makeService``; only what they take from outside of them
-(:class:`lcc.services.environment.Environment`) is simulated.
+(:class:`lcc.services.process.environment.Environment`) is simulated.
 """

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from lcc.config import BotConfig
 from lcc.errors import Busy
 from lcc.interfaces import IFetcher
-from lcc.services.environment import Environment
+from lcc.services.process.environment import Environment
 from lcc.testing.simulated.disk import SimulatedDisk
 from lcc.testing.simulated.network import Network
 from lcc.testing.simulated.reactor import SimulatedReactor
@@ -84,7 +84,7 @@ class Process:
 
     :param name: of what runs; the same name may run again later on its machine.
     :param make: gives its service, from its environment (a role's ``makeService``).
-    :param database: as :attr:`lcc.services.environment.Environment.database`, with the process in front.
+    :param database: as :attr:`lcc.services.process.environment.Environment.database`, with the process in front.
     :param ended: called when it has ended by itself (it stopped its reactor, or could not start).
     :ivar started_time: when it was started, on the timeline.
     :ivar frozen_time: when it was stopped last, on the timeline.

@@ -15,7 +15,7 @@ from typing import Any
 from OpenSSL.SSL import Error, SysCallError, WantReadError, ZeroReturnError
 
 from lcc.testing.simulated.timeline import Timeline
-from lcc.transport.tls import ClientTls, ServerTls
+from lcc.transport.tls.contexts import ClientTls, ServerTls
 
 _HEAD_BYTES = 4
 _CLIENT_HELLO, _SERVER_HELLO, _FINISHED, _TICKET, _DATA, _CLOSE_NOTIFY, _ALERT = range(1, 8)

@@ -11,9 +11,9 @@ from twisted.internet.defer import Deferred
 from lcc.model import Source
 from lcc.model.tasks import Effects, JobState
 from lcc.roles.scheduler import polls
-from lcc.storage.queue.repair import JUMP
+from lcc.storage.queue.maintenance.repair import JUMP
 from lcc.storage.tasks import orders
-from lcc.storage.tasks.poll_results import Page, changed_pages
+from lcc.storage.tasks.polling.poll_results import Page, changed_pages
 from lcc.storage.tasks.views import statistics
 from tests.scheduler.polls.polling import FEED, Polling, given, notice, worker
 from tests.support.databases import result_of

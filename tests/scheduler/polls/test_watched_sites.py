@@ -10,7 +10,7 @@ from lcc.errors import code
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler.watched_sites import WatchedSites
 from lcc.storage.providers.watched import find_or_make_watched
-from lcc.storage.tasks.robots import robots_rules
+from lcc.storage.tasks.polling.robots import robots_rules
 from tests.scheduler.polls.polling import Polling
 from tests.support.tasks import robots_known_as as known
 

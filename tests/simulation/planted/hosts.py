@@ -9,7 +9,7 @@ HOSTS = [
     Bug(
         "tls-connected-early",
         "a link hears of a connection before its handshake, and of its loss: it takes that for impossible",
-        "lcc/transport/tls_endpoints.py",
+        "lcc/transport/tls/endpoints.py",
         "        if not self._handshakeDone:\n            self.wrappedProtocol = Protocol()\n",
         "",
     ),

@@ -108,7 +108,7 @@ ROBOTS = [
     Bug(
         "current-file-removed",
         "P7: a result that comes twice removes its own file",
-        "lcc/storage/queue/result_rows.py",
+        "lcc/storage/queue/results/result_rows.py",
         "        elif is_current(cached, result):\n            return\n        self.write.delete_file",
         "        self.write.delete_file",
     ),
@@ -136,14 +136,14 @@ ROBOTS = [
     Bug(
         "error-lost",
         "P8: a final error is not kept for the provider",
-        "lcc/storage/queue/record.py",
+        "lcc/storage/queue/results/record.py",
         "            work.failed(row, result.code, result.detail)\n            if outcome is Outcome.DELETE",
         "            if outcome is Outcome.DELETE",
     ),
     Bug(
         "slot-off-by-one",
         "P11: a provider's hours open a slot too early",
-        "lcc/domain/timeslots.py",
+        "lcc/domain/fetches/timeslots.py",
         "return since, end, number % self.slots",
         "return since, end, (number + 1) % self.slots",
     ),

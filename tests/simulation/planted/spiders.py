@@ -9,7 +9,7 @@ SPIDERS = [
     Bug(
         "full-set-wipes-found-pages",
         "P5: a full set takes away what only links have led to",
-        "lcc/storage/queue/sweep.py",
+        "lcc/storage/queue/intake/sweep.py",
         "    cached = [row for row in rows if row[1] == CACHED and row[2] & TOLD]",
         "    cached = [(*row[:2], TOLD, *row[3:]) for row in rows if row[1] == CACHED]",
         kind=CRAWLS,
@@ -26,7 +26,7 @@ SPIDERS = [
     Bug(
         "base-before-redirect",
         "P16: links are relative to the URL that was asked for, not to the one that answered",
-        "lcc/model/links.py",
+        "lcc/model/spider/links.py",
         "return self.row.fetched_url or self.row.furl or self.row.curl",
         "return self.row.furl or self.row.curl",
         kind=CRAWLS,
@@ -34,7 +34,7 @@ SPIDERS = [
     Bug(
         "robots-5xx-allows",
         "P16: a robots.txt that cannot be read now allows everything",
-        "lcc/domain/robots_rules.py",
+        "lcc/domain/fetches/robots_rules.py",
         "return ALL if 400 <= status < 500 and status != _TOO_MANY else NONE",
         "return ALL",
         kind=CRAWLS,

@@ -9,7 +9,7 @@ TASKS = [
     Bug(
         "late-ending-accepted",
         "P14: what a lost attempt reports late ends the attempt that runs now",
-        "lcc/storage/tasks/endings.py",
+        "lcc/storage/tasks/jobs/endings.py",
         "if job.state is not JobState.RUNNING or job.attempt != attempt:",
         "if job.state is not JobState.RUNNING:",
         kind=WORLDS,
@@ -17,7 +17,7 @@ TASKS = [
     Bug(
         "ending-applied-twice",
         "P14: an ending that is reported again on the next connection is applied again",
-        "lcc/storage/tasks/endings.py",
+        "lcc/storage/tasks/jobs/endings.py",
         "if job.state is not JobState.RUNNING or job.attempt != attempt:",
         "if job.attempt != attempt:",
         kind=WORLDS,
@@ -25,7 +25,7 @@ TASKS = [
     Bug(
         "followup-key-ignored",
         "P14: the key of a follow-up is ignored",
-        "lcc/storage/tasks/effects.py",
+        "lcc/storage/tasks/jobs/effects.py",
         "        if added.key:\n",
         "        if not added.key:\n",
         kind=WORLDS,
@@ -113,7 +113,7 @@ TASKS = [
     Bug(
         "period-from-the-end",
         "P13: the period of a task is counted from the end of its last job",
-        "lcc/storage/tasks/endings.py",
+        "lcc/storage/tasks/jobs/endings.py",
         "started = task.started_time if task.started_time is not None else write.now",
         "started = write.now",
         kind=WORLDS,
@@ -137,7 +137,7 @@ TASKS = [
     Bug(
         "poll-seen-unread",
         "P15: what no worker could read is not read before its next change",
-        "lcc/storage/tasks/endings.py",
+        "lcc/storage/tasks/jobs/endings.py",
         "        if result.state in (JobState.TEMPORARY, JobState.LOST):\n            read_again(write, job)\n",
         "",
         kind=WORLDS,
@@ -153,7 +153,7 @@ TASKS = [
     Bug(
         "robots-not-asked",
         "what jobs notify of is fetched, whatever robots.txt says",
-        "lcc/storage/tasks/robots.py",
+        "lcc/storage/tasks/polling/robots.py",
         "found = [notice for notice in notices if rules.robots_allow(text, allow, notice.url)]",
         "found = notices",
         kind=WORLDS,

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lcc.config import load_config
-from lcc.model.crawls import CrawlSettings, CrawlStatus
+from lcc.model.spider.crawls import CrawlSettings, CrawlStatus
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import SPIDER
 from lcc.storage.database.place import place_of

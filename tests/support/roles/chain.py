@@ -32,7 +32,7 @@ from lcc.model import CachedUrl, Fetched, FetchOrder, Provider
 from lcc.protocols.cp_uns import InitAccepted
 from lcc.provider.client import Submission, Unreachable, submit
 from lcc.services import bot, botm, cu, qm, uns
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.storage.database.migrations import CONNECTIONS, MAIN
 from lcc.storage.database.transactions import Txn
 from lcc.storage.disk.content_folder import content_path
@@ -41,7 +41,7 @@ from lcc.storage.providers.passwords import hash_password
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.providers.sessions import CONNECTIONS_FILE
 from lcc.testing.inline_database import InlineDatabase
-from lcc.transport.http_client import HttpClient
+from lcc.transport.http.client import HttpClient
 from tests.support import stored
 from tests.support.net import Cut, Net
 

@@ -11,7 +11,7 @@ from twisted.internet.threads import deferToThread
 
 from lcc.config import parse_config
 from lcc.services import cu
-from lcc.services.environment import real_environment
+from lcc.services.process.environment import real_environment
 from lcc.transport.links import PortService
 from tests.support.browser import Reply
 from tests.support.databases import Backend

@@ -10,7 +10,7 @@ from lcc.protocols.hello import INTERNAL_LIMITS, Hello
 from lcc.protocols.notifiers import FROM_PORT, Accepted, Fault, Hold, Rejected, SetBegin, SetEnd, write_url
 from lcc.protocols.xmlfeed import Start, XmlFeed
 from lcc.roles.uns.notifiers.connection import notifier_port
-from lcc.transport.connection_limits import ConnectionLimits
+from lcc.transport.ports.connection_limits import ConnectionLimits
 from tests.support.roles.uns import Cp, World
 from tests.support.transports import MemoryTransport
 

@@ -14,8 +14,8 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
 from lcc.config import BotmConfig, QmConfig
-from lcc.domain.rules import QueueRules
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.fetches.timeslots import TimeSlots
+from lcc.domain.notices.rules import QueueRules
 from lcc.errors import code
 from lcc.interfaces import IQueueStore
 from lcc.model import CachedUrl, Provider, Source, UrlNotice, source_text

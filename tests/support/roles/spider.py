@@ -22,9 +22,9 @@ from lcc.domain.spider.rules import FrontierRules
 from lcc.domain.urls import normalise_root, redirect_outside, site_of
 from lcc.errors import code
 from lcc.model.cache import CachedUrl
-from lcc.model.crawls import BUCKETS, Crawl, CrawlSettings, CrawlStatus, ReadUrl, StoreWork, bucket_of
-from lcc.model.links import ExtractionLimits, Page, PageLinks, StoreSettings
 from lcc.model.notifiers import NoticeOutcome, RefusedElement, SourcedSet
+from lcc.model.spider.crawls import BUCKETS, Crawl, CrawlSettings, CrawlStatus, ReadUrl, StoreWork, bucket_of
+from lcc.model.spider.links import ExtractionLimits, Page, PageLinks, StoreSettings
 from lcc.model.states import AnsweredUrl, AskedUrl, SiteRobots
 from lcc.roles.extraction import ExtractionPool
 from lcc.roles.notifier import NotifierRefused

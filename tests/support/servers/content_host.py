@@ -9,7 +9,7 @@ from twisted.internet import reactor
 from twisted.protocols.policies import WrappingFactory
 
 from lcc.roles.botm.content_port import ContentPort, content_factory
-from lcc.transport.http_client import HttpClient
+from lcc.transport.http.client import HttpClient
 from lcc.transport.links import PortService
 from tests.support.contents import Contents
 

@@ -29,7 +29,7 @@ from lcc.roles.cu.front.tokens import ALL_IMPORTS, FrontToken, Position, check_r
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import begin, continued
 from lcc.roles.cu.tokens import BEGINNING, NOW, StartAgain, Token
-from lcc.storage.database.timeline import known_upto
+from lcc.storage.database.tables.timeline import known_upto
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.moved import (
     Forgotten,

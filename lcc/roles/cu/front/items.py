@@ -16,7 +16,7 @@ from lcc.roles.cu.front.tokens import FrontToken, position_at
 from lcc.roles.cu.items import ItemPage, ItemPlace, ItemQuery, items_end, items_place, items_rows
 from lcc.roles.cu.tokens import BEGINNING, StartAgain, Token
 from lcc.storage.database.transactions import Txn
-from lcc.storage.tasks.item_views import items_epoch
+from lcc.storage.tasks.feeds.item_views import items_epoch
 
 
 @attrs.frozen

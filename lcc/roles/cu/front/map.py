@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
-from lcc.model.moves import Flip
+from lcc.model.frontend.moves import Flip
 from lcc.storage.views.moved import MapView
 
 Wanted = Callable[[int], bool]

@@ -16,14 +16,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from lcc.model.frontend import SubLcc
+from lcc.model.frontend.places import SubLcc
 from lcc.roles.cu.front.asking import all_of
 from lcc.roles.cu.front.subs import Sub, Subs
 from lcc.roles.cu.site_robots import AskedSite, Roots, robots_line, robots_lines
 from lcc.roles.loops import LogLimit
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.watched import owners_of_sites, ranked_roots
-from lcc.storage.tasks.robots import read_robots
+from lcc.storage.tasks.polling.robots import read_robots
 
 _log = Logger()
 

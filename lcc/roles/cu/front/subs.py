@@ -9,10 +9,10 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from lcc.domain.frontend import home_of
+from lcc.domain.frontend.sub_lccs import home_of
 from lcc.errors import StoreUnavailable
-from lcc.model.frontend import Placement, SubLcc, SubState, Vitals
-from lcc.model.moves import Flip
+from lcc.model.frontend.moves import Flip
+from lcc.model.frontend.places import Placement, SubLcc, SubState, Vitals
 from lcc.roles.cu.answers import Reads
 from lcc.roles.cu.front.map import ProviderMap
 from lcc.roles.cu.front.tokens import FrontToken, is_front_token, parse_front_token

@@ -15,11 +15,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.config import CuConfig
-from lcc.domain.retries import doubled_seconds
+from lcc.domain.fetches.retries import doubled_seconds
+from lcc.domain.push.websub import sign
 from lcc.domain.urls import normalise
-from lcc.domain.websub import sign
 from lcc.fetchers.guarded_client import GuardedClient, NoAnswer
-from lcc.model.hub import HubSubscriber
+from lcc.model.push.hub import HubSubscriber
 from lcc.roles.access import WITHOUT_TOKEN, Access
 from lcc.roles.cu.atom import MEDIA_TYPE, Changed, asked_of, atom_document, link_header, read_changed
 from lcc.roles.cu.cache import Cache

@@ -26,15 +26,15 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.config import CuConfig
-from lcc.domain.sites import name_of
+from lcc.domain.push.websub import LEASE_MIN_SECONDS, LEASE_NUMBER_MAX, SECRET_BYTES_MAX, WebSubRefused, is_url
+from lcc.domain.registration.sites import name_of
 from lcc.domain.throttle import Throttle
 from lcc.domain.urls import URL_CHARS, normalise, site_of
-from lcc.domain.websub import LEASE_MIN_SECONDS, LEASE_NUMBER_MAX, SECRET_BYTES_MAX, WebSubRefused, is_url
 from lcc.errors import Busy, FetchError, StoreUnavailable, UrlError
 from lcc.fetchers.addresses import check_addresses, literal_address
 from lcc.fetchers.guarded_client import GuardedClient, NoAnswer
 from lcc.model import CachedUrl
-from lcc.model.hub import HubAsk, HubSubscriber
+from lcc.model.push.hub import HubAsk, HubSubscriber
 from lcc.model.sources import Source
 from lcc.numbers import parse_number
 from lcc.roles.access import Access

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from lcc.client.addresses import UNIX
 from lcc.client.blocking import UnixConnection
-from lcc.transport.tls import CONTENT_ROLES
-from lcc.transport.tls_blocking import RoleConnection
-from lcc.transport.tls_files import CertificateFiles
+from lcc.transport.tls.blocking import RoleConnection
+from lcc.transport.tls.contexts import CONTENT_ROLES
+from lcc.transport.tls.files import CertificateFiles
 
 REDIRECTS_MAX = 3
 CONNECTIONS_KEPT = 16

@@ -23,8 +23,8 @@ from lcc.roles.cu.packages.packing import Again, Packing
 from lcc.roles.cu.packages.ports import ContentPorts
 from lcc.roles.cu.query import Query
 from lcc.storage.disk.free_space import DISK_FULL, fault_text
-from lcc.transport.connection_limits import ConnectionLimits
-from lcc.transport.tls_files import CertificateFiles
+from lcc.transport.ports.connection_limits import ConnectionLimits
+from lcc.transport.tls.files import CertificateFiles
 
 STEP_BYTES = 1 << 18
 STEP_BYTES_READ = 1 << 22

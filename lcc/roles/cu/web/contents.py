@@ -30,11 +30,11 @@ from lcc.roles.cu.cache import Cache, at_home, row_of
 from lcc.roles.cu.query import QueryError, parse_query
 from lcc.roles.cu.web.listings import asked_pairs
 from lcc.roles.cu.web.replies import Asked
-from lcc.storage.tasks.item_views import text_of_page
+from lcc.storage.tasks.feeds.item_views import text_of_page
 from lcc.storage.views.selected import views
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import list_header, text_header
-from lcc.transport.http_streaming import HttpWriter
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import list_header, text_header
+from lcc.transport.http.streaming import HttpWriter
 
 _log = Logger()
 

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 from twisted.web.server import Request
 
-from lcc.domain.websub import WebSubRefused, read_form
+from lcc.domain.push.websub import WebSubRefused, read_form
 from lcc.roles.access import Access
 from lcc.roles.authenticator import Authenticator
 from lcc.roles.cu.atom import MEDIA_TYPE, address_of, atom_document, changed_lately, feed_query, link_header
@@ -20,9 +20,9 @@ from lcc.roles.cu.query import parse_query
 from lcc.roles.cu.web.listings import asked_pairs
 from lcc.roles.cu.web.replies import Asked
 from lcc.roles.cu.web.resourcesync import own_url
-from lcc.transport.connection_limits import party_of
-from lcc.transport.http_replies import HttpError, bearer_token, reply_json
-from lcc.transport.http_server import text_header
+from lcc.transport.http.replies import HttpError, bearer_token, reply_json
+from lcc.transport.http.server import text_header
+from lcc.transport.ports.connection_limits import party_of
 
 
 class _BasicAsked(Asked):

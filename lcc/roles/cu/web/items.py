@@ -13,7 +13,7 @@ from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.items import ItemQuery
 from lcc.roles.cu.query import QueryError
 from lcc.roles.cu.web.replies import Asked
-from lcc.transport.http_streaming import HttpWriter
+from lcc.transport.http.streaming import HttpWriter
 
 FEEDS_MAX = 1000
 PARAMETERS = {

@@ -14,9 +14,9 @@ from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.formats import JsonLines
 from lcc.roles.cu.query import QueryError
 from lcc.roles.cu.web.replies import Asked
-from lcc.transport.http_replies import RETRY_SECONDS
-from lcc.transport.http_server import BODY_BYTES_MAX, BodyRequest, GuardedSite
-from lcc.transport.http_streaming import HttpWriter
+from lcc.transport.http.replies import RETRY_SECONDS
+from lcc.transport.http.server import BODY_BYTES_MAX, BodyRequest, GuardedSite
+from lcc.transport.http.streaming import HttpWriter
 
 LINES_MAX = 10_000
 LINES_BYTES_MAX = 4 << 20

@@ -16,8 +16,8 @@ from lcc.roles.cu.readership import Readership
 from lcc.roles.cu.tokens import BEGINNING
 from lcc.roles.cu.waiting import answer_when_changed, parse_wait
 from lcc.roles.cu.web.replies import Asked
-from lcc.transport.http_server import text_header
-from lcc.transport.http_streaming import HttpWriter
+from lcc.transport.http.server import text_header
+from lcc.transport.http.streaming import HttpWriter
 
 
 def asked_pairs(request: Request, *others: str) -> tuple[list[tuple[str, str]], dict[str, str]]:

@@ -19,9 +19,9 @@ from lcc.roles.cu.readership import Readership
 from lcc.roles.cu.waiting import answer_when_changed
 from lcc.roles.cu.web.listings import asked_pairs, asked_wait
 from lcc.roles.cu.web.replies import Asked
-from lcc.transport.connection_limits import party_of
-from lcc.transport.http_replies import RETRY_SECONDS, HttpError
-from lcc.transport.http_streaming import HttpWriter
+from lcc.transport.http.replies import RETRY_SECONDS, HttpError
+from lcc.transport.http.streaming import HttpWriter
+from lcc.transport.ports.connection_limits import party_of
 
 _log = Logger()
 

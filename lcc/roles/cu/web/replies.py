@@ -15,8 +15,8 @@ from lcc.roles.authenticator import Authenticator, Throttled
 from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.query import QueryError
 from lcc.roles.cu.tokens import StartAgain, TokenError
-from lcc.transport.connection_limits import party_of
-from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError, bearer_token, reply_json, run
+from lcc.transport.http.replies import RETRY_SECONDS, Explained, HttpError, bearer_token, reply_json, run
+from lcc.transport.ports.connection_limits import party_of
 
 _log = Logger()
 

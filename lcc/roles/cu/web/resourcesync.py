@@ -35,13 +35,13 @@ from lcc.roles.cu.resourcesync import (
     resource_part,
 )
 from lcc.roles.cu.web.replies import Asked
-from lcc.storage.database.status import database_epoch
+from lcc.storage.database.tables.status import database_epoch
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import provider_ids
 from lcc.storage.views.moved import departed
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import text_header
-from lcc.transport.http_streaming import HttpWriter
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import text_header
+from lcc.transport.http.streaming import HttpWriter
 
 _PID_MAX = 2**31 - 1
 _PARTS = {

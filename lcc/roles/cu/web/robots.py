@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lcc.roles.access import Access
 from lcc.roles.cu.site_robots import parse_sites
 from lcc.roles.cu.web.line_questions import Answers, LineQuestions, Question
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.server import BodyRequest
 
 
 class Robots(LineQuestions):

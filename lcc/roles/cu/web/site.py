@@ -28,8 +28,8 @@ from lcc.roles.cu.web.packages import Packages
 from lcc.roles.cu.web.resourcesync import Description, Lists
 from lcc.roles.cu.web.robots import Robots
 from lcc.roles.cu.web.states import States
-from lcc.transport.http_replies import JsonDocument, reply_json
-from lcc.transport.limited import LimitedFactory
+from lcc.transport.http.replies import JsonDocument, reply_json
+from lcc.transport.ports.limited import LimitedFactory
 
 
 class _Nothing(Resource):

@@ -16,7 +16,7 @@ from lcc.roles.cu.web.line_questions import Answers, LineQuestions, Question
 from lcc.roles.cu.web.listings import asked_pairs
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.moved import departed
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.server import BodyRequest
 
 
 class States(LineQuestions):

@@ -32,7 +32,7 @@ from lcc.roles.cu.xml.asked import named_faults, read_question
 from lcc.roles.cu.xml.contents import ContentWriter
 from lcc.roles.cu.xml.forms import Frame, Rows
 from lcc.roles.cu.xml.writer import XmlWriter
-from lcc.transport.connection_limits import party_of
+from lcc.transport.ports.connection_limits import party_of
 from lcc.transport.stream import StreamLimits, XmlStream
 
 _log = Logger()

@@ -32,7 +32,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.errors import ERRORS, StreamError, code
-from lcc.model.frontend import SubLcc
+from lcc.model.frontend.places import SubLcc
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
 from lcc.model.sources import Source, parse_source
 from lcc.protocols.flat import Flat
@@ -57,7 +57,7 @@ from lcc.roles.fe_uns.engine import HOLD_STEP_SECONDS
 from lcc.roles.fe_uns.notifiers.relay import Home, NotifierRelay, NotNow, Refused, SubLink
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.peer import Peer
-from lcc.transport.connection_limits import Place
+from lcc.transport.ports.connection_limits import Place
 
 _log = Logger()
 

@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred
 
 from lcc.domain.urls import normalise_root
 from lcc.errors import ConfigError, LccError, StoreUnavailable, code
-from lcc.model.frontend import AtHome, SubLcc
+from lcc.model.frontend.places import AtHome, SubLcc
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
 from lcc.protocols.hello import Hello
 from lcc.protocols.notifiers import Window

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from twisted.internet.interfaces import IDelayedCall
 
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.interfaces import IQueueStore
 from lcc.model import Delay
 from lcc.roles.qm.part import Hub, Part

@@ -1,7 +1,7 @@
 """Noticing that a database, or a UNS's spool, has gone back in time, and what is done then.
 
-Each peer's hello says what it remembers (:mod:`lcc.storage.queue.repair`); it is compared before anything else that
-the peer says is looked at.
+Each peer's hello says what it remembers (:mod:`lcc.storage.queue.maintenance.repair`); it is compared before
+anything else that the peer says is looked at.
 
 * *The database is behind* (a set was answered that it does not know; a BOT-M heard of a change that it does not
   know): it was lost, or restored from a backup.  All providers are asked for full sets (``cache-crash``); the

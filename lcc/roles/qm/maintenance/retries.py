@@ -1,9 +1,10 @@
 """Opens retries: URLs that wait after an error go to the end of their sets when they are due.
 
-They stand in the database only, in the order in which they are due (:mod:`lcc.storage.queue.waiting_retries`).
-Here stands when the first of them is: what the recorder says, or the page that was opened last; and once a minute the
-database is asked, for what was mended meanwhile; so it is when the wall clock was set, because no row waits for
-longer than the longest delay that there is.  (What is due by a clock that was set forward is tried at once.)
+They stand in the database only, in the order in which they are due
+(:mod:`lcc.storage.queue.schedule.waiting_retries`). Here stands when the first of them is: what the recorder says,
+or the page that was opened last; and once a minute the database is asked, for what was mended meanwhile; so it is
+when the wall clock was set, because no row waits for longer than the longest delay that there is.  (What is due by a
+clock that was set forward is tried at once.)
 """
 
 from __future__ import annotations

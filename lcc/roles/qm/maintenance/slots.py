@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from lcc.domain.hours import DAY_SLOTS, WEEK_SLOTS
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.fetches.hours import DAY_SLOTS, WEEK_SLOTS
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.interfaces import IQueueStore
 from lcc.roles.qm.part import Hub, Part
 from lcc.roles.qm.schedule.scheduler import Scheduler

@@ -15,7 +15,7 @@ from heapq import nsmallest
 from itertools import islice
 from typing import Any
 
-from lcc.domain.results import STORED, UNCHANGED, ResultCounts
+from lcc.domain.fetches.results import STORED, UNCHANGED, ResultCounts
 from lcc.errors import StoreUnavailable
 from lcc.interfaces import IQueueStore
 from lcc.roles.qm.intake.absorber import Absorber

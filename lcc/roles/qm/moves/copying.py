@@ -11,13 +11,13 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from lcc.model.content_batches import FILE_BYTES_MAX, FILES_MAX
-from lcc.model.moves import Move
+from lcc.model.frontend.moves import Move
 from lcc.roles.qm.engine import QmEngine
 from lcc.storage.database.database import Database
-from lcc.storage.database.status import database_epoch
+from lcc.storage.database.tables.status import database_epoch
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.moves import CannotMove
-from lcc.storage.queue.carried import batch_names
+from lcc.storage.queue.moves.carried import batch_names
 from lcc.storage.queue.moves.departing import (
     ERRORS,
     departing_counts,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import attrs
 
+from lcc.model.frontend.moves import UNFINISHED, Move, MoveState
 from lcc.model.metrics import Histogram
-from lcc.model.moves import UNFINISHED, Move, MoveState
 
 FREEZE_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 """Buckets of how long providers stood still."""

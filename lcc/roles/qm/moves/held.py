@@ -6,7 +6,7 @@ import attrs
 from twisted.logger import Logger
 
 from lcc.model import SetHeader
-from lcc.model.moves import HeldPiece
+from lcc.model.frontend.moves import HeldPiece
 from lcc.roles.qm.engine import QmEngine
 from lcc.storage.database.database import Database
 from lcc.storage.queue.moves.fences import applied_upto, held_pieces, set_pieces, take_lost

@@ -15,9 +15,9 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from lcc.errors import StoreUnavailable
-from lcc.model.frontend import SubLcc
-from lcc.model.move_traces import FencedAt
-from lcc.model.moves import UNDECIDED, Fence, Move, MoveState
+from lcc.model.frontend.moves import UNDECIDED, Fence, Move, MoveState
+from lcc.model.frontend.places import SubLcc
+from lcc.model.frontend.traces import FencedAt
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.copying import Copying, carrier_of, content_of
 from lcc.roles.qm.moves.held import apply_held

@@ -9,7 +9,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from lcc.errors import Busy, StoreUnavailable
-from lcc.model.frontend import SubState
+from lcc.model.frontend.places import SubState
 from lcc.roles.background import Background
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.mover import Mover

@@ -6,12 +6,12 @@ from contextlib import suppress
 
 from twisted.logger import Logger
 
-from lcc.model.moves import Fence, FenceOrder, MoveState
+from lcc.model.frontend.moves import Fence, FenceOrder, MoveState
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.held import apply_held
 from lcc.roles.qm.moves.tasks import TaskMoves
 from lcc.storage.database.database import Database
-from lcc.storage.database.order_rows import has_orders
+from lcc.storage.database.tables.order_rows import has_orders
 from lcc.storage.fe.moves import (
     Overtaken,
     departure,

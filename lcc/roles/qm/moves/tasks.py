@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from twisted.logger import Logger
 
-from lcc.model.frontend import SubLcc
-from lcc.model.moves import Move
+from lcc.model.frontend.moves import Move
+from lcc.model.frontend.places import SubLcc
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe.moves import CannotMove

@@ -27,8 +27,8 @@ from math import ceil, inf
 
 from twisted.logger import Logger
 
+from lcc.domain.fetches.results import ResultCounts
 from lcc.domain.keys import pid_of
-from lcc.domain.results import ResultCounts
 from lcc.errors import StreamError, code
 from lcc.model import ANY_TYPE, COUNTED, FetchResult, Source
 from lcc.model.content_batches import count_of

@@ -3,7 +3,7 @@
 Some reasons, each with its own time; a provider waits for the latest of them:
 
 *bandwidth*
-    what was fetched from it is not paid for yet (:mod:`lcc.domain.bandwidth`).  Provider 0 is the whole site.
+    what was fetched from it is not paid for yet (:mod:`lcc.domain.fetches.bandwidth`).  Provider 0 is the whole site.
 *interval*
     its last fetch began too short a time ago.
 *hours*
@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from heapq import heapify, heappop, heappush, nsmallest
 
-from lcc.domain import bandwidth
+from lcc.domain.fetches import bandwidth
 from lcc.model import Delay
 
 SITE = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.model import QueueRow, Source
 from lcc.roles.qm.schedule.delays import Delays
 from lcc.roles.qm.schedule.work import Limits, ProviderWork

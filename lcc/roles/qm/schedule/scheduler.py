@@ -26,9 +26,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
+from lcc.domain.fetches.results import holds_provider
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.domain.keys import pid_of
-from lcc.domain.results import holds_provider
-from lcc.domain.timeslots import TimeSlots
 from lcc.model import FETCH_NOW, ProviderHosts, Recorded, Waiting
 from lcc.model.providers import PRIORITIES
 from lcc.roles.qm.schedule.costs import Costs, expected_bytes, paid_for

@@ -6,7 +6,7 @@ from collections import deque
 from math import inf
 from typing import NamedTuple
 
-from lcc.domain.sites import hosts_of
+from lcc.domain.registration.sites import hosts_of
 from lcc.domain.urls import Roots
 from lcc.model import Cursor, Provider, QueueRow
 from lcc.model.providers import clamp

@@ -14,8 +14,8 @@ from lcc.roles.rs.challenge import Challenge, file_urls
 from lcc.roles.rs.registrar import Registrar
 from lcc.roles.rs.web.failures import explain
 from lcc.roles.rs.web.forms import FORMS, check_names, json_fields
-from lcc.transport.http_replies import client_address, reply_json, run
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.replies import client_address, reply_json, run
+from lcc.transport.http.server import BodyRequest
 
 HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 

@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 
 from lcc.errors import RegistrationRefused, StoreUnavailable
 from lcc.roles.rs.prover import NotProven
-from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError
+from lcc.transport.http.replies import RETRY_SECONDS, Explained, HttpError
 
 _log = Logger()
 

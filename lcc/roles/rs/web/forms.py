@@ -7,13 +7,13 @@ from typing import Any
 
 import attrs
 
-from lcc.domain.hours import DAY_SLOTS, hours_text, parse_hours
-from lcc.domain.wishes import CONTACT_CHARS, HOURS_CHARS
+from lcc.domain.fetches.hours import DAY_SLOTS, hours_text, parse_hours
+from lcc.domain.registration.wishes import CONTACT_CHARS, HOURS_CHARS
 from lcc.errors import RegistrationRefused
 from lcc.model import Proves
-from lcc.transport.http_pages import read_form
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import BodyRequest, text_header
+from lcc.transport.http.pages import read_form
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import BodyRequest, text_header
 
 VALUE_CHARS = 5000
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from twisted.web.server import Request
 
-from lcc.domain.hours import DAY_SLOTS
+from lcc.domain.fetches.hours import DAY_SLOTS
 from lcc.errors import RegistrationRefused
 from lcc.model import Progress, Proves, Registration
 from lcc.roles.rs.challenge import Challenge, file_urls
@@ -18,10 +18,10 @@ from lcc.roles.rs.prover import NotProven
 from lcc.roles.rs.registrar import Registrar
 from lcc.roles.rs.web.failures import explain, explain_refusal
 from lcc.roles.rs.web.forms import FORMS, PRIORITY, form_fields, hours_ticked, take_boxes
-from lcc.transport.http_pages import HTML, Page, html_templates
-from lcc.transport.http_replies import Explained, client_address, reply
-from lcc.transport.http_security import SCRIPT_POLICY, FormGuard, set_page_headers
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.pages import HTML, Page, html_templates
+from lcc.transport.http.replies import Explained, client_address, reply
+from lcc.transport.http.security import SCRIPT_POLICY, FormGuard, set_page_headers
+from lcc.transport.http.server import BodyRequest
 
 STALE = "This form has expired or came from another site: please submit it again."
 _NO_HTTPS = ("connect-refused", "connect-timeout", "tls-failed")

@@ -14,10 +14,10 @@ from lcc.roles.rs.registrar import Registrar
 from lcc.roles.rs.web.api import Api
 from lcc.roles.rs.web.openapi import document
 from lcc.roles.rs.web.pages import PAGES, FormPage, NoPage, Pages, RegistrationPage, StartPage, StaticPage, Templates
-from lcc.transport.http_replies import JsonDocument
-from lcc.transport.http_security import FormGuard
-from lcc.transport.http_server import BodyRequest, GuardedSite
-from lcc.transport.limited import LimitedFactory
+from lcc.transport.http.replies import JsonDocument
+from lcc.transport.http.security import FormGuard
+from lcc.transport.http.server import BodyRequest, GuardedSite
+from lcc.transport.ports.limited import LimitedFactory
 
 OWN_STATIC = {"register.css": "text/css; charset=utf-8", "copy.js": "text/javascript; charset=utf-8"}
 

@@ -22,10 +22,10 @@ from lcc.roles.search.engine import Overloaded, SearchServer
 from lcc.roles.search.index import NotOpen
 from lcc.roles.search.readers import EVERYBODY, Reader, Readers
 from lcc.search.interfaces import IndexDamaged
-from lcc.transport.http_pages import HTML, html_templates
-from lcc.transport.http_replies import RETRY_SECONDS, Explained, HttpError, reply, show_json
-from lcc.transport.http_security import POLICY, FormGuard, set_page_headers
-from lcc.transport.http_server import BodyRequest, text_header
+from lcc.transport.http.pages import HTML, html_templates
+from lcc.transport.http.replies import RETRY_SECONDS, Explained, HttpError, reply, show_json
+from lcc.transport.http.security import POLICY, FormGuard, set_page_headers
+from lcc.transport.http.server import BodyRequest, text_header
 
 _log = Logger()
 

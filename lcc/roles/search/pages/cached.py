@@ -15,7 +15,7 @@ from typing import Any
 from twisted.internet.interfaces import IReactorTime
 
 from lcc.client.blocking import Gone
-from lcc.domain.robots_rules import AGENT
+from lcc.domain.fetches.robots_rules import AGENT
 from lcc.model.headers import pairs_of_lines
 from lcc.model.states import CACHED
 from lcc.roles.front import printable
@@ -26,10 +26,10 @@ from lcc.search.interfaces import IndexDamaged
 from lcc.search.texts import wants_no_copy
 from lcc.spider.extractors.found import Document
 from lcc.spider.extractors.html import in_utf8
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_security import PAGE_HEADERS
-from lcc.transport.http_server import BodyRequest
-from lcc.transport.http_streaming import HttpWriter
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.security import PAGE_HEADERS
+from lcc.transport.http.server import BodyRequest
+from lcc.transport.http.streaming import HttpWriter
 
 COPY_POLICY = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; "

@@ -8,9 +8,9 @@ from lcc.domain.times import iso_utc
 from lcc.protocols.xmltext import escape
 from lcc.roles.search.pages.base import SearchFrontPage, followed
 from lcc.search.values import Hit, Query, Results
-from lcc.transport.http_replies import reply
-from lcc.transport.http_security import set_page_headers
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.replies import reply
+from lcc.transport.http.security import set_page_headers
+from lcc.transport.http.server import BodyRequest
 
 ATOM = "application/atom+xml"
 DESCRIPTION = "application/opensearchdescription+xml"

@@ -17,10 +17,10 @@ from lcc.search.interfaces import BadPlace
 from lcc.search.json_answer import results_json
 from lcc.search.query import QueryError, parse_query
 from lcc.search.values import Facet, Hit, Order, Query, Results
-from lcc.transport.http_pages import read_query
-from lcc.transport.http_replies import HttpError, reply, show_json
-from lcc.transport.http_security import set_page_headers
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.pages import read_query
+from lcc.transport.http.replies import HttpError, reply, show_json
+from lcc.transport.http.security import set_page_headers
+from lcc.transport.http.server import BodyRequest
 
 FORMATS = ("html", "json", "atom")
 HITS, FEED_HITS, HITS_MAX = 10, 30, 100

@@ -16,9 +16,9 @@ from lcc.roles.search.pages.cached import CachedPage, CopyPage
 from lcc.roles.search.pages.feed import OpenSearchPage
 from lcc.roles.search.pages.results import ResultsPage, StartPage
 from lcc.roles.search.readers import Readers
-from lcc.transport.http_security import FormGuard
-from lcc.transport.http_server import BodyRequest, GuardedSite
-from lcc.transport.limited import LimitedFactory
+from lcc.transport.http.security import FormGuard
+from lcc.transport.http.server import BodyRequest, GuardedSite
+from lcc.transport.ports.limited import LimitedFactory
 
 STYLE = "search.css"
 

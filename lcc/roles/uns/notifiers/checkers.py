@@ -9,7 +9,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from lcc.domain.elements import ElementChecker
+from lcc.domain.notices.elements import ElementChecker
 from lcc.errors import SetError
 from lcc.model import Provider, Source
 

@@ -22,7 +22,7 @@ from twisted.internet.protocol import Protocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from lcc.domain.elements import ElementChecker, ElementError
+from lcc.domain.notices.elements import ElementChecker, ElementError
 from lcc.errors import ERRORS, LccError, SetError, StoreUnavailable, StreamError, code
 from lcc.model.notifiers import MAY_SAY, MAY_WATCH_PRIVATE, UNORDERED
 from lcc.model.sources import Source, parse_source
@@ -52,7 +52,7 @@ from lcc.roles.uns.delivery import Verdict, disk_fault
 from lcc.roles.uns.notifiers.hub import FAILED_SECONDS, Notifiers, Refused
 from lcc.roles.uns.notifiers.known import KnownNotifier
 from lcc.storage.disk.spool import SetWriter, SpoolFull
-from lcc.transport.connection_limits import ConnectionLimits, Place
+from lcc.transport.ports.connection_limits import ConnectionLimits, Place
 
 _log = Logger()
 

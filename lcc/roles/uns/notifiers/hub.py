@@ -25,7 +25,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from lcc.config import UnsConfig
-from lcc.domain.elements import ElementChecker
+from lcc.domain.notices.elements import ElementChecker
 from lcc.domain.urls import normalise_root, site_of
 from lcc.errors import LccError, StoreUnavailable, UrlError, code
 from lcc.model import Provider, SetHeader, SetStart, Source

@@ -31,10 +31,10 @@ from lcc.roles.web.engine import Monitor
 from lcc.roles.web.plots import short, size
 from lcc.storage.database.place import place_of
 from lcc.storage.providers.web_users import WebUser
-from lcc.transport.http_pages import HTML, html_templates, read_form
-from lcc.transport.http_replies import Explained, HttpError, reply
-from lcc.transport.http_security import LIVE_POLICY, FormGuard, set_page_headers
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.pages import HTML, html_templates, read_form
+from lcc.transport.http.replies import Explained, HttpError, reply
+from lcc.transport.http.security import LIVE_POLICY, FormGuard, set_page_headers
+from lcc.transport.http.server import BodyRequest
 
 _log = Logger()
 

@@ -10,16 +10,16 @@ import attrs
 from lcc.domain.spider.keys import host_key
 from lcc.domain.urls import normalise, site_of
 from lcc.errors import UrlError
-from lcc.model.crawls import CrawlStatus, HostRow, KnownUrl, UrlState
+from lcc.model.spider.crawls import CrawlStatus, HostRow, KnownUrl, UrlState
 from lcc.numbers import INT64_MAX, parse_number
 from lcc.roles.web.pages.crawls import AboutCrawls
 from lcc.roles.web.pages.providers import number
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.lists import UrlPlace, crawl_host_list, crawl_urls, host_urls
 from lcc.storage.spider.views import crawl_statuses
-from lcc.transport.http_pages import read_query
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.pages import read_query
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import BodyRequest
 
 PAGE_URLS = 100
 PAGE_HOSTS = 50

@@ -9,15 +9,15 @@ from typing import Any
 import attrs
 
 from lcc.insight.crawl_words import store_words
-from lcc.model.crawls import CrawlStatus, HostRow
+from lcc.model.spider.crawls import CrawlStatus, HostRow
 from lcc.roles.web.pages.base import Front
 from lcc.roles.web.pages.orders import OrderingPage, Told, told
 from lcc.storage.database.transactions import Txn
 from lcc.storage.spider.orders import CRAWL_PAUSE, CRAWL_RESUME, ORDERS
 from lcc.storage.spider.stores import store_troubles
 from lcc.storage.spider.views import crawl_hosts, crawl_statuses
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import BodyRequest
 
 ROWS_SHOWN = 30
 RATE_SECONDS = 5.0

@@ -18,15 +18,15 @@ from lcc.roles.front import own_path, printable
 from lcc.roles.web.pages.base import MonitorPage
 from lcc.roles.web.pages.providers import masks_of, number
 from lcc.storage.database.migrations import PUSH
-from lcc.storage.database.order_rows import FETCH_PAGE, RETRY, add_order, is_open
+from lcc.storage.database.tables.order_rows import FETCH_PAGE, RETRY, add_order, is_open
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import NoSuchProvider, registered_provider
 from lcc.storage.views.inspect import WaitingUrl, kept_errors, waiting_urls
 from lcc.storage.views.provider_lists import ProviderChoice, chosen_providers
 from lcc.storage.views.provider_pages import ListedProvider
-from lcc.transport.http_pages import read_query
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.pages import read_query
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import BodyRequest
 
 PAGE_ERRORS = 100
 PAGE_SITES = 10

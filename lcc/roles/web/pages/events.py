@@ -13,10 +13,10 @@ from twisted.internet.defer import Deferred
 from twisted.web.server import Request
 
 from lcc.roles.web.pages.base import Front, MonitorPage
-from lcc.transport.http_replies import HttpError, reply
-from lcc.transport.http_security import set_page_headers
-from lcc.transport.http_server import BodyRequest
-from lcc.transport.http_streaming import HttpWriter
+from lcc.transport.http.replies import HttpError, reply
+from lcc.transport.http.security import set_page_headers
+from lcc.transport.http.server import BodyRequest
+from lcc.transport.http.streaming import HttpWriter
 
 RETRY_MS = 5000
 STREAMS_PER_SESSION = 12

@@ -18,10 +18,10 @@ from lcc.model.feed_options import FeedOptions
 from lcc.protocols.opml import OpmlError, Outline, read_opml, write_opml
 from lcc.roles.web.discovery import NotDiscovered
 from lcc.roles.web.pages.orders import OrderingPage, bad_input
-from lcc.storage.tasks.feed_views import feed_urls
-from lcc.transport.http_pages import read_upload
-from lcc.transport.http_replies import HttpError, reply
-from lcc.transport.http_server import BodyRequest
+from lcc.storage.tasks.feeds.views import feed_urls
+from lcc.transport.http.pages import read_upload
+from lcc.transport.http.replies import HttpError, reply
+from lcc.transport.http.server import BodyRequest
 
 OPML_BYTES_MAX = 4 << 20
 """Of a list that is imported: some 25,000 feeds."""

@@ -16,13 +16,13 @@ from lcc.model.tasks import JobSpec, Task
 from lcc.roles.web.pages.orders import TASK_ORDERS, OrderingPage, Told, bad_input, seconds_of, told
 from lcc.roles.web.pages.providers import number
 from lcc.storage.database.transactions import Txn
-from lcc.storage.tasks.feed_views import FEED, feed_named, ordered_task
-from lcc.storage.tasks.item_views import feeds_of, items_of_task
+from lcc.storage.tasks.feeds.item_views import feeds_of, items_of_task
+from lcc.storage.tasks.feeds.views import FEED, feed_named, ordered_task
 from lcc.storage.tasks.orders import TASK_SET
 from lcc.storage.tasks.views import get_task, tasks_page
-from lcc.transport.http_pages import read_query
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.pages import read_query
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import BodyRequest
 
 PAGE_FEEDS = 50
 ITEMS_SHOWN = 20

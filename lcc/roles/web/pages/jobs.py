@@ -15,9 +15,9 @@ from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.rows import is_open
 from lcc.storage.tasks.views import JobLogRow, ended_jobs, get_job, job_log, jobs_page, statistics, waiting_jobs
 from lcc.storage.tasks.write import DAY_SECONDS
-from lcc.transport.http_pages import read_query
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.pages import read_query
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import BodyRequest
 
 PAGE_JOBS = 50
 LOG_ROWS = 500

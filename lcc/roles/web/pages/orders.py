@@ -14,7 +14,7 @@ from lcc.model.tasks import Task, When
 from lcc.numbers import parse_number
 from lcc.roles.web.pages.base import MonitorPage
 from lcc.roles.web.pages.providers import number
-from lcc.storage.database.answered_orders import AnsweredOrders
+from lcc.storage.database.tables.answered_orders import AnsweredOrders
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.orders import (
     JOB_KILL,
@@ -27,9 +27,9 @@ from lcc.storage.tasks.orders import (
     TASK_SUSPEND,
     order_task,
 )
-from lcc.transport.http_pages import read_query
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.pages import read_query
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import BodyRequest
 
 _log = Logger()
 

@@ -13,9 +13,9 @@ from lcc.roles.web.engine import Monitor
 from lcc.roles.web.pages.base import MonitorPage
 from lcc.roles.web.plots import Plot, plot
 from lcc.roles.web.samples import binned, highest
-from lcc.transport.http_pages import read_query
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.pages import read_query
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import BodyRequest
 
 _log = Logger()
 

@@ -14,9 +14,9 @@ from lcc.model import CachedUrl
 from lcc.roles.front import printable
 from lcc.roles.web.pages.base import MonitorPage
 from lcc.storage.views.selected import url
-from lcc.transport.http_replies import HttpError, reply
-from lcc.transport.http_security import set_page_headers
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.replies import HttpError, reply
+from lcc.transport.http.security import set_page_headers
+from lcc.transport.http.server import BodyRequest
 
 TEXT_BYTES = 1 << 16
 """Of a text that is shown."""

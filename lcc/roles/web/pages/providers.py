@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from lcc.domain.timeslots import TimeSlots
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.insight.moving import left_text, moving_text
@@ -18,11 +18,11 @@ from lcc.numbers import INT64_MAX, parse_number
 from lcc.roles.front import printable
 from lcc.roles.web.pages.base import Front, MonitorPage
 from lcc.roles.web.plots import Mask, mask
-from lcc.storage.database.order_rows import is_open
+from lcc.storage.database.tables.order_rows import is_open
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.pid_range import PID_MAX
 from lcc.storage.providers.providers import get_provider, provider_status
-from lcc.storage.queue.saved_state import saved_state
+from lcc.storage.queue.maintenance.saved_state import saved_state
 from lcc.storage.views.failures import Failures, failures
 from lcc.storage.views.inspect import delays_of, owners
 from lcc.storage.views.provider_lists import DELAY_REASONS, FILTERS, ORDERS, ProviderChoice, chosen_providers
@@ -39,9 +39,9 @@ from lcc.storage.views.provider_pages import (
     urls_beginning,
     waiting_sets,
 )
-from lcc.transport.http_pages import read_query
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.pages import read_query
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import BodyRequest
 
 PAGE_PROVIDERS = 50
 FOUND_PROVIDERS = 100

@@ -6,13 +6,13 @@ from typing import Any
 
 import attrs
 
-from lcc.domain.sites import host_of
+from lcc.domain.registration.sites import host_of
 from lcc.domain.urls import normalise
 from lcc.errors import UrlError
 from lcc.insight.hub_words import hub_record, subscriber_record
 from lcc.insight.push_words import key_record
-from lcc.model.pushes import KeyState
-from lcc.model.websub import HubState
+from lcc.model.push.pushes import KeyState
+from lcc.model.push.websub import HubState
 from lcc.roles.web.pages.orders import OrderingPage
 from lcc.storage.database.migrations import HUB, PUSH
 from lcc.storage.database.transactions import Txn
@@ -20,9 +20,9 @@ from lcc.storage.hub.subscribers import HubTopic, hub_counts, hub_topics, list_s
 from lcc.storage.push.keys import REFUSED_SECONDS, count_keys, decide_key, list_keys
 from lcc.storage.push.store import waiting_urls
 from lcc.storage.push.subscriptions import count_subscriptions, list_subscriptions
-from lcc.transport.http_pages import read_query
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.pages import read_query
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import BodyRequest
 
 ROWS_SHOWN = 50
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lcc.roles.web.pages.base import MonitorPage
 from lcc.storage.views.readers import Reader, list_readers
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.server import BodyRequest
 
 READERS_SHOWN = 200
 

@@ -6,8 +6,8 @@ from lcc.model import Registration
 from lcc.roles.web.pages.base import MonitorPage
 from lcc.roles.web.pages.providers import number
 from lcc.storage.providers.registrations import registrations_page
-from lcc.transport.http_pages import read_query
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.pages import read_query
+from lcc.transport.http.server import BodyRequest
 
 PAGE_REGISTRATIONS = 50
 

@@ -13,8 +13,8 @@ from lcc.roles.web.pages.orders import OrderingPage, Told, bad_input, told
 from lcc.storage.database.transactions import Txn
 from lcc.storage.tasks.orders import RESOURCE_REMOVE, RESOURCE_SET
 from lcc.storage.tasks.views import resources
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import BodyRequest
 
 
 @attrs.frozen

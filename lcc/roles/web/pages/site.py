@@ -25,9 +25,9 @@ from lcc.roles.web.pages.readers import ReadersPage
 from lcc.roles.web.pages.registrations import RegistrationsPage
 from lcc.roles.web.pages.resources import ResourcesPage
 from lcc.roles.web.pages.tasks import AddTaskPage, TaskPage, TasksPage
-from lcc.transport.http_security import FormGuard
-from lcc.transport.http_server import BodyRequest, GuardedSite
-from lcc.transport.limited import LimitedFactory
+from lcc.transport.http.security import FormGuard
+from lcc.transport.http.server import BodyRequest, GuardedSite
+from lcc.transport.ports.limited import LimitedFactory
 
 SCRIPT = "live.js"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from lcc.domain.job_hosts import check_rules
+from lcc.domain.tasks.job_hosts import check_rules
 from lcc.insight.task_inputs import InputError, check_kind, check_name, checked_command
 from lcc.model.tasks import COMMAND, Job, JobSpec, Task, TaskState
 from lcc.roles.web.pages.orders import (
@@ -19,12 +19,12 @@ from lcc.roles.web.pages.orders import (
 )
 from lcc.roles.web.pages.providers import number
 from lcc.storage.database.transactions import Txn
-from lcc.storage.tasks.feed_views import FEED, ordered_task
+from lcc.storage.tasks.feeds.views import FEED, ordered_task
 from lcc.storage.tasks.orders import TASK_SET
 from lcc.storage.tasks.views import failing_tasks, get_task, jobs_page, tasks_page
-from lcc.transport.http_pages import read_query
-from lcc.transport.http_replies import HttpError
-from lcc.transport.http_server import BodyRequest
+from lcc.transport.http.pages import read_query
+from lcc.transport.http.replies import HttpError
+from lcc.transport.http.server import BodyRequest
 
 PAGE_TASKS = 50
 JOBS_SHOWN = 20

@@ -14,13 +14,14 @@ import attrs
 
 from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW, Delay
-from lcc.model.moves import Fence, Move
-from lcc.storage.database.rows import DELAYS
+from lcc.model.frontend.moves import Fence, Move
+from lcc.storage.database.tables.rows import DELAYS
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.sessions import ORDER_JUMP
 from lcc.storage.providers.watched import forget_left_roots
-from lcc.storage.queue.held_deletions import HeldSweep, save_held
-from lcc.storage.queue.lost_content import fetch_again
+from lcc.storage.queue.intake.held_deletions import HeldSweep, save_held
+from lcc.storage.queue.intake.said_sets import merge_said
+from lcc.storage.queue.maintenance.lost_content import fetch_again
 from lcc.storage.queue.moves.arriving_rows import take_cache_page, take_queue_page
 from lcc.storage.queue.moves.departing import (
     COUNTERS_KIND,
@@ -35,7 +36,6 @@ from lcc.storage.queue.moves.departing import (
 from lcc.storage.queue.moves.fences import applied_upto, put_fence
 from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGE_ROWS, QUEUE_ROWS, START, Place, has_rows, next_page
 from lcc.storage.queue.moves.staging import CURSOR
-from lcc.storage.queue.said_sets import merge_said
 from lcc.storage.queue.write_transaction import Stats, WriteTransaction
 
 _SHIFT = "shift"

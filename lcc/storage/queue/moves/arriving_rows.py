@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW
-from lcc.model.moves import Move
-from lcc.storage.database.cancelled import note_cancelled
-from lcc.storage.database.rows import CACHED, GENERATION_SHIFT, NOTHING, SETS, SetRow
+from lcc.model.frontend.moves import Move
+from lcc.storage.database.tables.cancelled import note_cancelled
+from lcc.storage.database.tables.rows import CACHED, GENERATION_SHIFT, NOTHING, SETS, SetRow
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.moves.paged import CACHE_ROWS, QUEUE_ROWS, Keys, PagedTable
 from lcc.storage.queue.set_rows import joined

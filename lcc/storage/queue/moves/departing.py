@@ -6,12 +6,12 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import DELAYS
 from lcc.storage.database.table import Table
+from lcc.storage.database.tables.key_ranges import provider_range
+from lcc.storage.database.tables.rows import DELAYS
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import CARRIES
-from lcc.storage.queue.held_deletions import HeldSweep
+from lcc.storage.queue.intake.held_deletions import HeldSweep
 from lcc.storage.queue.moves.following import Position, position_now
 from lcc.storage.queue.moves.paged import PAGED, count_rows
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import attrs
 
 from lcc.model import KeyedNotice, SetHeader, SetPiece, Source, UrlNotice
-from lcc.model.move_traces import FencedAt
-from lcc.model.moves import Fence, HeldPiece
+from lcc.model.frontend.moves import Fence, HeldPiece
+from lcc.model.frontend.traces import FencedAt
 from lcc.model.notifiers import NoticeId
-from lcc.storage.database.status import database_epoch
+from lcc.storage.database.tables.status import database_epoch
 from lcc.storage.database.transactions import Question, Txn
 from lcc.storage.queue.moves.following import NOTED, count_followed
 from lcc.storage.queue.write_transaction import WriteTransaction

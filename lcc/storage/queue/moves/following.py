@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from lcc.model.moves import Fence
-from lcc.storage.database.key_ranges import provider_of
-from lcc.storage.database.status import last_change
-from lcc.storage.database.timeline import current_timeline, known_upto
+from lcc.model.frontend.moves import Fence
+from lcc.storage.database.tables.key_ranges import provider_of
+from lcc.storage.database.tables.status import last_change
+from lcc.storage.database.tables.timeline import current_timeline, known_upto
 from lcc.storage.database.transactions import Txn
 
 NOTED = (Fence.FOLLOWED, Fence.FROZEN)

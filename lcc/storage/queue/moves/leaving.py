@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from lcc.model.moves import Move
-from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.rows import CACHED
+from lcc.model.frontend.moves import Move
+from lcc.storage.database.tables.key_ranges import provider_range
+from lcc.storage.database.tables.rows import CACHED
 from lcc.storage.providers.watched import keep_left_roots
 from lcc.storage.queue.moves.arrivals import note_flip
 from lcc.storage.queue.moves.following import forget_touched

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lcc.storage.database.key_ranges import provider_of, provider_range
-from lcc.storage.database.rows import CACHE, QUEUE
 from lcc.storage.database.table import Table
+from lcc.storage.database.tables.key_ranges import provider_of, provider_range
+from lcc.storage.database.tables.rows import CACHE, QUEUE
 from lcc.storage.database.transactions import Txn
 
 PAGE_ROWS = 2000

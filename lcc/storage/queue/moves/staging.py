@@ -18,13 +18,13 @@ import attrs
 from lcc.interfaces import IQueueRules
 from lcc.model import KeyedNotice, Provider, SetHeader, SetPiece, Source
 from lcc.model.content_batches import count_of
-from lcc.model.moves import Fence, Move
-from lcc.storage.database.key_ranges import provider_range
-from lcc.storage.database.order_rows import REMOVED, add_order
-from lcc.storage.database.rows import FETCH
+from lcc.model.frontend.moves import Fence, Move
+from lcc.storage.database.tables.key_ranges import provider_range
+from lcc.storage.database.tables.order_rows import REMOVED, add_order
+from lcc.storage.database.tables.rows import FETCH
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import CARRIES, add_provider
-from lcc.storage.queue.carried import MISSED, carried_key, carried_names, carried_notice
+from lcc.storage.queue.moves.carried import MISSED, carried_key, carried_names, carried_notice
 from lcc.storage.queue.moves.departing import (
     COUNTERS_KIND,
     ERRORS,
@@ -390,7 +390,7 @@ def carried_set(
 ) -> SetPiece:
     """The set that has content fetched.
 
-    :param names: of files, or of batches (:func:`lcc.storage.queue.carried.batch_names`).
+    :param names: of files, or of batches (:func:`lcc.storage.queue.moves.carried.batch_names`).
     :param epoch, number: name it; the number grows within the epoch.
     """
     header = SetHeader(
