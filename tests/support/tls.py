@@ -166,5 +166,5 @@ async def meet(server: str, client: Callable[[int], str]) -> Met:
             await near.ended()
             await far.ended()
         await port.stopListening()
-    lines = [formatEvent(event) for event in logged if "tls" in str(event.get("log_namespace"))]
+    lines = [formatEvent(event) for event in logged if event.get("log_namespace") == "lcc.transport.tls.endpoints"]
     return Met(bool(near.heard and far.heard), why, [str(line) for line in lines], far.heard)
