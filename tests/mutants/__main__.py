@@ -1,7 +1,7 @@
 """Plants changes in files, one at a time, and looks whether a test notices; ``make mutants``.
 
 Results are added to build/mutants.jsonl: a run can be stopped, and goes on.  A file that has changed is tried again,
-and so is what survived, once the tests have changed.
+and so is what survived, once the tests or this tool have changed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def read_file(path: str) -> File:
 
 def run_room(files: Sequence[File], tests: Sequence[str], results: Results, options: argparse.Namespace) -> None:
     """Try what is still to be tried of these files."""
-    places = [ROOT / test for test in (*tests, "tests/support")]
+    # What chooses the tests and plants the changes counts, too.
+    tool = ("tests/mutants/server.py", "tests/mutants/planting.py")
+    places = [ROOT / test for test in (*tests, "tests/support", *tool)]
     checked = digest(
         file for place in places for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])
     )

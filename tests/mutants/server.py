@@ -67,8 +67,10 @@ class Baseline(NamedTuple):
         wanted = set(range(mutant.line, mutant.last_line + 1))
         tests = [test for test, files in self.lines.items() if wanted & set(files.get(path, ()))]
         if mutant.function is None:
-            # It is executed before any test: those that execute anything of the file, or all.
-            tests = [test for test, files in self.lines.items() if files.get(path)] or list(self.lines)
+            # It is executed before any test.  A test of a default or a constant may execute nothing of the file: all
+            # tests of a file of which one does, or else all tests.
+            beside = {_file_of(test) for test, files in self.lines.items() if files.get(path)}
+            tests = [test for test in self.lines if _file_of(test) in beside] or list(self.lines)
         return sorted(tests, key=self.seconds.__getitem__)
 
     def can_be_changed_in_place(self, path: str, mutant: Mutant) -> bool:
@@ -174,9 +176,9 @@ def try_module(trial: Trial, folder: Path, tell: Tell) -> None:
 
     begun = time.monotonic()
     # The file that knows it best first: the others need not be collected where that one notices.
-    best = Counter(test.partition("::")[0] for test in trial.tests).most_common(1)[0][0]
-    parts = [[test for test in trial.tests if test.startswith(best)]]
-    parts.append([test for test in trial.tests if not test.startswith(best)])
+    best = Counter(map(_file_of, trial.tests)).most_common(1)[0][0]
+    parts = [[test for test in trial.tests if _file_of(test) == best]]
+    parts.append([test for test in trial.tests if _file_of(test) != best])
     outcome = SURVIVED
     for tests in parts:
         if tests and outcome == SURVIVED:
@@ -185,7 +187,11 @@ def try_module(trial: Trial, folder: Path, tell: Tell) -> None:
 
 
 def _files_of(tests: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(test.partition("::")[0] for test in tests))
+    return list(dict.fromkeys(_file_of(test) for test in tests))
+
+
+def _file_of(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def _outcome(status: int | None) -> str:

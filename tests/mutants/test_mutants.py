@@ -16,7 +16,7 @@ from tests.mutants.__main__ import ROOT, files_of, read_file, read_map, room_of
 from tests.mutants.changes import changed, mutants
 from tests.mutants.planting import plant_before_import, plant_constant, plant_in_functions
 from tests.mutants.results import Results, read_equal, tally
-from tests.mutants.server import ENDLESS, KILLED, NO_TEST, SURVIVED
+from tests.mutants.server import ENDLESS, KILLED, NO_TEST, SURVIVED, Baseline
 from tests.mutants.tracing import Tracer
 
 SAMPLE = '''"""A file."""
@@ -185,6 +185,33 @@ def test_lines_are_those_that_are_executed(module: Path) -> None:
         with tracer.collecting() as lines:
             planted_here.Kind().method()
         assert lines == {planted_here.__file__: {10}} or lines == {planted_here.__file__: {9, 10}}
+
+
+DEFAULTS = """
+class Rules(NamedTuple):
+    most: int = 3
+
+    def within(self, number):
+        return number <= self.most
+"""
+
+
+def test_a_test_of_a_default_stands_beside_one_that_executes_the_file() -> None:
+    """``Rules() == Rules(3)`` executes no line of the file, but is the test that notices."""
+    base = Baseline(
+        seconds={"a.py::within": 0.1, "a.py::defaults": 0.01, "b.py::other": 0.001},
+        lines={"a.py::within": {"f.py": [6]}, "a.py::defaults": {}, "b.py::other": {"g.py": [1]}},
+        importing={"f.py": [2, 3, 5]},
+        modules=[],
+        failed=[],
+    )
+    default, comparison = (
+        next(mutant for mutant in mutants("f.py", DEFAULTS) if mutant.key.endswith(change))
+        for change in (": 3 -> 4", "number < self.most")
+    )
+    assert base.noticing("f.py", default) == ["a.py::defaults", "a.py::within"]
+    assert base.noticing("f.py", comparison) == ["a.py::within"]
+    assert base.noticing("h.py", default) == ["b.py::other", "a.py::defaults", "a.py::within"]
 
 
 # The whole.
