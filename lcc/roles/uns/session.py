@@ -43,25 +43,15 @@ from lcc.protocols.xmlfeed import Event, XmlFeed
 from lcc.roles.uns.delivery import Verdict, disk_fault
 from lcc.roles.uns.engine import Uns
 from lcc.roles.uns.fast_set import FastSet
+from lcc.roles.uns.login import LoggedIn, Login, LoginRefused
 from lcc.storage.disk.error_file import ErrorFile, ErrorFileFull
 from lcc.storage.disk.spool import SetWriter, SpoolFull
-from lcc.storage.providers.passwords import hash_of, is_slow, verify_password
 from lcc.transport.ports.connection_limits import Place, party_of_host
 from lcc.transport.stream import StreamLimits, XmlStream
 
 _log = Logger()
 
 _LINGER_SECONDS = 30
-_REJECTED_SECONDS = 0.5
-"""A wrong login is answered after this time, or a multiple of it."""
-
-
-class _Rejection(Exception):
-    """The provider is not let in."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.entry = ERRORS[code(name)]
 
 
 @attrs.define
@@ -98,7 +88,6 @@ class Session:
     def __init__(self, uns: Uns, address: str, refusal: str, place: Place, gateway: bool = False) -> None:
         self.place = place
         self.gateway = gateway
-        self._party = place.party
         self.number = 0
         self._uns = uns
         self._address = address
@@ -106,6 +95,7 @@ class Session:
         self._feed = XmlFeed(INIT_LIMITS)
         self._reader = wire.ServerReader(self._feed)
         self._stream: XmlStream = None  # type: ignore[assignment]  # set in stream_opened, before anything else runs
+        self._decision = Login(uns, gateway)
         self._login_call: IDelayedCall | None = None
         self._drain_call: IDelayedCall | None = None
         self._deciding = False
@@ -250,87 +240,36 @@ class Session:
         Deferred.fromCoroutine(work).addErrback(failed)
 
     async def _login(self, init: Init) -> None:
+        party = self.place.party
+        if self.gateway:
+            self._address, party = init.address, party_of_host(init.address)
         try:
-            await self._let_in(init)
-        except _Rejection as rejection:
+            if self._refusal:
+                raise LoginRefused(self._refusal)
+            logged_in = await self._decision.decide(init, self._address, party)
+        except LoginRefused as refused:
             if not self._closed:
-                self._reject_init(rejection.entry.code, rejection.entry.text, init.pid)
+                self._reject_init(refused.entry.code, refused.entry.text, init.pid)
         except StoreUnavailable:  # which the store has logged
             if not self._closed:
                 entry = ERRORS[code("try-later")]
                 self._reject_init(entry.code, entry.text, init.pid)
+        else:
+            if not self._closed:
+                self._let_in(init, logged_in)
 
-    async def _let_in(self, init: Init) -> None:
+    def _let_in(self, init: Init, logged_in: LoggedIn) -> None:
         uns = self._uns
-        if self.gateway:
-            self._address, self._party = init.address, party_of_host(init.address)
-        if self._refusal:
-            raise _Rejection(self._refusal)
-        self._check_throttle(init.pid)
-        begun = uns.clock.seconds()
-        spooled = uns.forwarder.elements_of(init.pid)  # before the queue is asked: what moves meanwhile counts twice
-        found = await uns.ask(uns.providers.login(init.pid))
-        self._check_throttle(init.pid)  # others may have been tried while this one waited
-        now = uns.clock.seconds()
-        uns.throttle.tried(init.pid, now, self._party)
-        stored = hash_of(found and found[0], init.password)
-        if is_slow(stored):
-            right = await uns.in_thread(verify_password, init.password, stored)
-        else:
-            right = verify_password(init.password, stored)
-        if found is None or not right:
-            # Whoever sent it here, because a front end's database is being repaired, will know better.
-            elsewhere = found is None and await uns.ask(uns.providers.has_left(init.pid))
-            uns.throttle.failed(self._party, now)
-            await self._even_out(begun)
-            raise _Rejection("try-later" if elsewhere else "access-denied")
-        uns.throttle.passed(init.pid, now, self._party)
-        provider, status = found
-        if uns.sessions_of(provider.pid, self.gateway) >= uns.settings.connections_per_provider:
-            raise _Rejection("too-many-connections")
-        newest = uns.forwarder.newest_order(provider.pid)
-        counting = uns.ask(uns.sessions.open_session(provider.pid, self._address, uns.now(), newest))
-        if status.error_count and uns.settings.errors_shown:
-            # Read together, so that their count matches the list.
-            reading = uns.ask(uns.providers.status(provider.pid, uns.settings.errors_shown))
-            try:
-                session = await counting
-            except BaseException:
-                reading.addErrback(lambda _: None)
-                raise
-            status = await reading
-        else:
-            session = await counting
-        if self._closed:
-            return
-        status = attrs.evolve(status, processing=status.processing + spooled)
-        if uns.sessions_of(provider.pid, self.gateway) >= uns.settings.connections_per_provider:
-            raise _Rejection("too-many-connections")  # others came in while this one waited
-        self._provider, self._status = provider, status
-        self.number, self._order = session.number, session.order
+        self._provider, self._status = provider, status = logged_in.provider, logged_in.status
+        self.number, self._order = logged_in.counted.number, logged_in.counted.order
         self._full_set_wanted = bool(status.full_set_wanted)
         uns.counters.logins_accepted += 1
         uns.session_let_in(self)
-        self._stream.send(wire.init_accepted(init.prefix, session, uns.mimetypes, provider, status, self.gateway))
+        self._stream.send(
+            wire.init_accepted(init.prefix, logged_in.counted, uns.mimetypes, provider, status, self.gateway)
+        )
         self._feed.limits = attrs.evolve(SET_LIMITS, document_bytes=uns.settings.set_bytes_max)
         self._next_document()
-
-    def _even_out(self, begun: float) -> Deferred[None]:
-        """Wait until the answer tells nothing by when it comes: hashing takes long for some passwords, and not at all
-        where there is no such provider.
-
-        :param begun: when the login came.
-        """
-        clock = self._uns.clock
-        passed = clock.seconds() - begun
-        evened: Deferred[None] = Deferred()
-        wait = _REJECTED_SECONDS * (passed // _REJECTED_SECONDS + 1) - passed
-        self._login_call = clock.callLater(wait, evened.callback, None)
-        return evened
-
-    def _check_throttle(self, pid: int) -> None:
-        if self._uns.throttle.is_throttled(pid, self._party, self._uns.clock.seconds()):
-            raise _Rejection("throttled")
 
     def _next_document(self) -> None:
         """Go on reading.  In a turn of its own: a peer can send thousands of empty documents in one piece."""
@@ -595,6 +534,7 @@ class Session:
             self._drain_call = self._uns.clock.callLater(self._uns.settings.idle_timeout, self._stream.abort)
 
     def _cancel_calls(self) -> None:
+        self._decision.cancel()
         for name in ("_login_call", "_drain_call"):
             call: IDelayedCall | None = getattr(self, name)
             setattr(self, name, None)
