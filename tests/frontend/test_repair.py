@@ -315,6 +315,37 @@ def test_a_database_is_put_back_to_the_middle_of_a_move(
     check_all_is_well(world, pid, row[0])
 
 
+@pytest.mark.parametrize("then", ["freezing", "cancelled"])
+def test_a_move_that_has_flipped_is_done_although_the_next_one_is_cancelled(
+    make: Callable[..., Repaired], logged_errors: LoggedErrors, then: str
+) -> None:
+    """The database is put back to the end of the first move, of which no sub-LCC needs to know any longer."""
+    world = make()
+    front = world.front
+    pid = publish(front)
+    front.go(1)
+    front.order(pid, 2)
+    with staying(front, "active"):
+        go_to(front, "active")
+        backup = front.database.now(dumped)
+    go_to(front, "done")
+    front.order(pid, 1)
+    with staying(front, "freezing"):
+        go_to(front, "freezing", 2)
+        if then == "cancelled":
+            front.database.now(moves.cancel_move, pid, "no", NOW)
+        front.go(2)
+    front.database.now(put_back, backup)
+    front.go(3)
+    world.repair("--apply")
+    assert world.repair()["repairs"] == []
+    front.go(3)
+    logged_errors.flush(WAITS)
+    assert front.move(1).state is MoveState.DONE
+    front.log.clear()
+    check_all_is_well(world, pid, 2)
+
+
 def make_twin(front: Front, pid: int) -> None:
     """The destination is put back to when it had the provider, which has moved back since; the front end is lost."""
     dest = front.sub(2)

@@ -85,7 +85,7 @@ class _Known(NamedTuple):
     :ivar here: sub-LCCs that have it.
     :ivar flips: oldest first.
     :ivar known: the epoch that the front end has.
-    :ivar top: the highest epoch that a sub-LCC has; -1: none has any.
+    :ivar top: the highest epoch that a sub-LCC has; 0: none has any.
     """
 
     pid: int
@@ -96,6 +96,12 @@ class _Known(NamedTuple):
     open_move: Move | None
     known: int
     top: int
+
+    @property
+    def undecided(self) -> Move | None:
+        """The open move, if it has not flipped: one that has is never cancelled."""
+        move = self.open_move
+        return None if move is None or move.flip else move
 
 
 class _Planner:
@@ -114,7 +120,7 @@ class _Planner:
         self._now = now
         self._names = {sub.subid: sub.name for sub in subs}
         self._unread = sorted(self._names.keys() - traces.keys())
-        self._known_flips = {move.flip for move in front.moves if move.flip}
+        self._known_flips = {move.flip for move in front.moves}
         flips = {(each.flip, each.pid): each for trace in traces.values() for each in trace.flips}
         self._flips = [flips[key] for key in sorted(flips)]
         last_flip = max([0, *self._known_flips, *(each.flip for each in self._flips)])
@@ -173,7 +179,7 @@ class _Planner:
                     flips.get(pid, []),
                     move,
                     max(place.epoch, known.get(pid, 0), 0 if move is None else move.epoch),
-                    max((fence.epoch for fence in fences.get(pid, {}).values()), default=-1),
+                    max((fence.epoch for fence in fences.get(pid, {}).values()), default=0),
                 )
 
     # One provider.
@@ -206,14 +212,13 @@ class _Planner:
                 return Mend(each.pid, f"is in {self._name(subid)}", put)
             text = f"is in {self._name(subid)}, though the front end has it in {self._name(place.subid)}"
             self._undecided(each, text)
-        elif not here and last is not None and last.dest == place.subid:
+        elif last is not None and last.dest == place.subid:
             self._check_lost(each, last)
         return None
 
-    def _check_lost(self, each: _Known, last: FlipTrace) -> bool:
-        """Whether its new home has forgotten it."""
-        lost = last.dest in self._traces and last.dest not in each.fences and last.dest not in each.here
-        if lost:
+    def _check_lost(self, each: _Known, last: FlipTrace) -> None:
+        """Its new home may have forgotten it."""
+        if last.dest in self._traces and last.dest not in each.fences and last.dest not in each.here:
             name = self._name(last.dest)
             self._troubles.append(
                 Trouble(
@@ -223,7 +228,6 @@ class _Planner:
                     f"restore a newer backup of {name}",
                 )
             )
-        return lost
 
     def _behind(self, each: _Known) -> Mend | None:
         """A sub-LCC knows a higher epoch than the front end."""
@@ -251,12 +255,8 @@ class _Planner:
             return None
         epoch = each.top + EPOCH_JUMP
         moves = self._history(each, None)
-        if each.open_move is not None:
-            moves += (
-                attrs.evolve(
-                    each.open_move, state=MoveState.CANCELLED, epoch=epoch, why=LOST, changed_time=self._now
-                ),
-            )
+        if each.undecided is not None:
+            moves += (self._given_up(each.undecided, epoch),)
         else:
             moves += tuple(
                 [self._cancelled(each.pid, to, carrier, epoch) for to, carrier in self._carriers(each.pid)]
@@ -286,20 +286,12 @@ class _Planner:
         if state is Fence.OPEN and (last is None or last.dest != dest):
             if not self._is_alone(each, dest, None):  # it has not moved lately
                 return None
-            moves = self._history(each, None)
+            epoch, moves = each.top, self._history(each, None)
+            if each.undecided is not None:
+                epoch += EPOCH_JUMP
+                moves += (self._given_up(each.undecided, epoch),)
             text = f"is in {self._name(dest)}"
-            if each.open_move is not None:
-                moves += (
-                    attrs.evolve(
-                        each.open_move,
-                        state=MoveState.CANCELLED,
-                        epoch=each.top + EPOCH_JUMP,
-                        why=LOST,
-                        changed_time=self._now,
-                    ),
-                )
-            place = Placement(each.pid, dest, each.top + EPOCH_JUMP if each.open_move else each.top)
-            return Mend(each.pid, text, place, moves, self._fences(each, set()))
+            return Mend(each.pid, text, Placement(each.pid, dest, epoch), moves, self._fences(each, set()))
         if last is not None:
             return self._moved(each, dest, last.source, last, arriving=state is Fence.ARRIVING)
         frozen = [
@@ -325,24 +317,19 @@ class _Planner:
         is_clean = dest in self._traces and not any(to == dest for to, _ in self._carriers(each.pid))
         state = MoveState.FLIPPED if arriving else MoveState.DONE if is_left and is_clean else MoveState.ACTIVE
         moves = (*self._history(each, flip), self._flipped(each, flip, state))
-        before = each.open_move
+        before = each.undecided
         if before is not None and before.id not in {move.id for move in moves}:
-            moves += (
-                attrs.evolve(before, state=MoveState.CANCELLED, epoch=each.top, why=LOST, changed_time=self._now),
-            )
+            moves += (self._given_up(before, each.top),)
         pid, top = each.pid, each.top
-        fences = list(self._fences(each, {dest, source}))
+        # Former homes that were put back from a backup leave once more.
+        again = sorted(each.here - {dest, source})
+        fences = list(self._fences(each, {dest, source, *again}))
         if arriving:
             fences.append(FenceOrder(pid, source, top - 1, Fence.FROZEN, top - 1))
         else:
             fences.append(FenceOrder(pid, dest, top, Fence.OPEN, top))
             fences.append(FenceOrder(pid, source, top, Fence.LEFT, top if is_left else -1))
-        # Former homes that were put back from a backup leave once more.
-        fences += [
-            FenceOrder(pid, subid, top, Fence.LEFT, -1)
-            for subid in sorted(each.here - {dest, source})
-            if self._has_left(each, subid)
-        ]
+        fences += [FenceOrder(pid, subid, top, Fence.LEFT, -1) for subid in again]
         text = f"has moved from {self._name(source)} to {self._name(dest)}"
         if state is not MoveState.DONE:
             text += f"; its move goes on ({state.value})"
@@ -431,6 +418,9 @@ class _Planner:
             why="",
         )
 
+    def _given_up(self, move: Move, epoch: int) -> Move:
+        return attrs.evolve(move, state=MoveState.CANCELLED, epoch=epoch, why=LOST, changed_time=self._now)
+
     def _cancelled(self, pid: int, dest: int, carrier: CarrierTrace, epoch: int) -> Move:
         """So that its destination forgets what it has copied."""
         number = 0 if carrier.move in self._move_ids else carrier.move
@@ -463,7 +453,6 @@ class _Planner:
     def _leftover_carriers(self, mends: Sequence[Mend]) -> Iterator[Mend]:
         """Carriers of moves that the front end does not know, and that nothing has come of."""
         known = {(move.id, move.made_time) for move in self._front.moves}
-        known |= {(move.id, move.made_time) for mend in mends for move in mend.moves}
         mended = {mend.pid for mend in mends} | {trouble.pid for trouble in self._troubles}
         for subid, trace in sorted(self._traces.items()):
             for carrier in trace.carriers:
@@ -516,13 +505,13 @@ class _Planner:
 
     def _has_left(self, each: _Known, subid: int) -> bool:
         """A move from there is noted, which it has forgotten: it was put back from a backup."""
-        epoch = each.fences[subid].epoch if subid in each.fences else -1
+        epoch = each.fences[subid].epoch if subid in each.fences else 0
         return any(flip.source == subid and flip.epoch > epoch for flip in each.flips)
 
     def _in_several(self, each: _Known, subids: frozenset[int] | set[int]) -> None:
         parts = []
         for subid in sorted(subids):
-            files = self._traces[subid].files.get(each.pid, 0) if subid in self._traces else 0
+            files = self._traces[subid].files.get(each.pid, 0)
             fence = each.fences.get(subid)
             stands = "" if fence is None else f", {fence.state.value} at epoch {fence.epoch}"
             parts.append(f"{self._name(subid)} ({files} files{stands})")
