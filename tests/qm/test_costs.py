@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lcc.model import ProviderHosts
 from lcc.roles.qm.schedule.costs import Costs, expected_bytes, paid_for
 from lcc.roles.qm.schedule.delays import Delays
 from lcc.roles.qm.schedule.hosts import HostGroups
@@ -21,7 +22,8 @@ class Rig:
         self.active: dict[int, ProviderWork] = {}
         self.inactive, self.delays = Inactive(), Delays(10.0, 100.0, lambda: 0.5)
         self.delays.release(NOW)
-        self.costs = Costs(self.active, self.inactive, self.delays, HostGroups())
+        self.hosts = HostGroups()
+        self.costs = Costs(self.active, self.inactive, self.delays, self.hosts)
         self.work = ProviderWork(1, START, 0)
         if limits is not None:
             self.work.info = FetchInfo("http://h/", limits=limits)
@@ -75,6 +77,27 @@ def test_what_came_before_the_limits_were_known_is_charged_once_they_are() -> No
     assert record is not None and (record.owed, record.due) == (NOW + 5, NOW + 16)
     rig.costs.limits_known(rig.work, Limits(rate=100, interval=20.0))
     assert (record.owed, record.due) == (NOW + 5, NOW + 16), "once"
+    unlimited = Rig(None)
+    unlimited.costs.came(1, 500, NOW, 4.0)
+    unlimited.costs.limits_known(unlimited.work, Limits())
+    assert unlimited.delays.get(1) is None and unlimited.work.unpaid_bytes == 0
+
+
+def test_a_fetch_counts_for_all_of_its_host() -> None:
+    rig = Rig(Limits())
+    for pid in (1, 2, 3):
+        rig.hosts.learn(ProviderHosts(pid, ("h" if pid < 3 else "other",), True), NOW - 100)
+    group = rig.work.group = rig.hosts.get(1)
+    assert group is not None and group is rig.hosts.get(2) and group.began == NOW - 100
+    rig.costs.came(1, 500, NOW, 40.0)
+    assert group.began == NOW - 40
+    rig.costs.came(2, 500, NOW, 30.0)  # it has no turn
+    assert group.began == NOW - 30
+    rig.costs.came(3, 500, NOW, 4.0)
+    rig.costs.came(2, 500, NOW, 35.0)
+    assert group.began == NOW - 30
+    rig.costs.limits_known(rig.work, Limits(interval=60.0))
+    assert rig.delays.until(1) == NOW + 30
 
 
 def test_of_a_provider_without_a_turn_it_is_remembered() -> None:
@@ -102,9 +125,18 @@ def test_where_no_start_is_known_the_interval_counts_from_when_that_turned_out()
     rig.costs.unsure([1, 2], NOW - 5)
     rig.costs.limits_known(rig.work, Limits(interval=20.0))
     assert rig.delays.until(1) == NOW + 15
+    rig.costs.limits_known(rig.work, Limits(interval=60.0))
+    assert rig.delays.until(1) == NOW + 15, "once"
     # Of 2 it is known.
     rig.costs.limits_known(ProviderWork(2, START, 0), Limits(interval=60.0))
     assert rig.delays.until(2) == NOW + 50
+    # The wall clock was set meanwhile.
+    for step in (-30.0, 30.0):
+        rig = Rig(Limits(interval=20.0))
+        rig.costs.unsure([1], NOW - 5 - step)
+        rig.costs.stepped(step)
+        rig.costs.limits_known(rig.work, Limits(interval=20.0))
+        assert rig.delays.until(1) == NOW + 15
 
 
 def test_after_a_restart_what_was_too_short_to_be_saved_may_last() -> None:

@@ -104,7 +104,7 @@ class Costs:
         """What was remembered of a provider is charged."""
         now = self._delays.now
         unpaid, work.unpaid_bytes = work.unpaid_bytes, 0
-        if unpaid and limits.rate:
+        if unpaid:
             self._delays.charge(work.pid, unpaid, limits.rate, now)
         began = self._inactive.take_began(work.pid)
         if work.group is not None:

@@ -140,10 +140,7 @@ class Delays:
 
     def __contains__(self, pid: int) -> bool:
         """True while it must wait."""
-        if pid in self.frozen:
-            return True
-        record = self._records.get(pid)
-        return record is not None and record.until > 0
+        return pid in self.frozen or bool(self.until(pid))
 
     def __len__(self) -> int:
         """How many wait."""
@@ -276,18 +273,16 @@ class Delays:
         :param code: only if it waits because of this error; 0: of any.
         """
         for key in [pid] if pid else list(self._records):
-            record = self._records.get(key)
-            if record is None:
-                continue
-            failed = record.failures and code in (0, record.code)
-            asked = record.asked and code in (0, record.asked_code)
-            if failed:
-                record.retry = 0.0
-                record.failures = record.code = 0
-            if asked:
-                record.asked = 0.0
-            if failed or asked:
-                self._reschedule(key, record, now)
+            if (record := self._records.get(key)) is not None:
+                failed = record.failures and code in (0, record.code)
+                asked = record.asked and code in (0, record.asked_code)
+                if failed:
+                    record.retry = 0.0
+                    record.failures = record.code = 0
+                if asked:
+                    record.asked = 0.0
+                if failed or asked:
+                    self._reschedule(key, record, now)
 
     def discard(self, pid: int) -> None:
         """Forget it."""
@@ -328,28 +323,21 @@ class Delays:
         :param set_back: the wall clock was set back by so many seconds since they were saved.
         """
         self._last = now
-        longest = {
-            BANDWIDTH: _BANDWIDTH_CAP_SECONDS,
-            INTERVAL: _LONG_CAP_SECONDS,
-            HOURS: 2 * period_seconds,
-            SITE_ERROR: self._maximum,
-            RETRY_AFTER: _LONG_CAP_SECONDS,
-        }
         for delay in saved:
             record = self._record(delay.pid)
             self._saved.add(delay.pid)
             record.failures = delay.failures
             record.code = 0 if delay.reason == RETRY_AFTER else delay.code
             record.since = min(max(0.0, delay.since_time - set_back), now)
-            until = min(delay.until_time - set_back, now + longest.get(delay.reason, 0.0))
+            until = delay.until_time - set_back
             if delay.reason == SITE_ERROR:
-                record.retry = until
+                record.retry = min(until, now + self._maximum)
             elif delay.reason == RETRY_AFTER:
-                record.asked, record.asked_code = until, delay.code
+                record.asked, record.asked_code = min(until, now + _LONG_CAP_SECONDS), delay.code
             elif delay.reason == INTERVAL:
-                record.due = until
+                record.due = min(until, now + _LONG_CAP_SECONDS)
             elif delay.reason == HOURS and not set_back:  # else they are looked at again
-                record.hours = until
+                record.hours = min(until, now + 2 * period_seconds)
             owed = min(delay.owed_time - set_back, now + _BANDWIDTH_CAP_SECONDS)
             record.owed, record.rate = max(0.0, owed), delay.rate
             self._reschedule(delay.pid, record, now)
@@ -357,8 +345,6 @@ class Delays:
     def to_save(self, now: float) -> list[Delay]:
         """What has changed and is worth saving; once it is saved (or :meth:`not_saved`)."""
         self.urgent = False
-        if not self._dirty:
-            return []
         rows: list[Delay] = []
         for pid in sorted(self._dirty):
             record = self._records.get(pid)
@@ -421,12 +407,12 @@ class Delays:
             self.urgent = True
 
     def _end(self, pid: int, record: Delayed) -> None:
-        self._waiting -= record.until > 0
+        self._waiting -= bool(record.until)
         record.until = record.owed = record.due = record.hours = record.asked = record.retry = 0.0
         self._tidy(pid, record)
 
     def _tidy(self, pid: int, record: Delayed) -> None:
         if not (record.failures or record.until or record.since):
             del self._records[pid]
-        if pid in self._saved or record.failures:
+        if pid in self._saved:
             self._dirty.add(pid)
