@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 from twisted.internet.endpoints import clientFromString, serverFromString
 
-from lcc.config import DEFAULT_MIMETYPES, Config, describe_defaults, load_config, parse_config, unix_socket_path
+from lcc.config import (
+    DEFAULT_MIMETYPES,
+    Config,
+    content_source,
+    describe_defaults,
+    load_config,
+    parse_config,
+    unix_socket_path,
+)
 from lcc.errors import ConfigError
 from lcc.roles.qm.schedule.hosts import SERIAL
 
@@ -135,3 +143,22 @@ def test_defaults_without_a_file() -> None:
 def test_a_spider_has_a_name_that_a_notifier_may_have(name: str) -> None:
     with pytest.raises(ConfigError, match=r"spider\.name = .*: must be 1 to 40 of A-Z"):
         parse_config(f'[spider]\nname = "{name}"', Path("/x"))
+
+
+@pytest.mark.parametrize(
+    ("listens", "source"),
+    [
+        ("", "unix:/lcc/content.sock"),
+        ('content_listen = "unix:/run/lcc/content.sock:mode=660"', "unix:/run/lcc/content.sock"),
+        ('content_listen = "tcp:9120"', "http://127.0.0.1:9120"),
+        ('content_listen = "tcp:9120:interface=0.0.0.0"', "http://127.0.0.1:9120"),
+        ('content_listen = "tcp:port=9120:interface=10.0.0.1"', "http://10.0.0.1:9120"),
+        (r"content_listen = 'tcp6:9120:interface=\:\:'", "http://[::1]:9120"),
+        ('content_listen = "tls:9300"\ncontent_url = "https://10.0.0.2:9300"', "https://10.0.0.2:9300"),
+    ],
+)
+def test_readers_of_content_follow_the_content_port(listens: str, source: str) -> None:
+    config = parse_config(f'home = "/lcc"\n[botm]\n{listens}\n', Path("/"))
+    assert content_source(config, config.cu.content) == source
+    assert content_source(config, config.manager.content) == source
+    assert content_source(config, "unix:{home}/other.sock") == "unix:/lcc/other.sock"

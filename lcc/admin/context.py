@@ -124,7 +124,10 @@ class Admin:
             raise Failed(str(error), SEE_FRONT_END) from None
         if not create and place.url.startswith("sqlite:") and not place.is_there():
             path = place.url.removeprefix("sqlite:")
-            raise DatabaseFailed(f"no front end here: the database {path} does not exist", "run lcc-admin fe init")
+            raise DatabaseFailed(
+                f"no front end here: the database {path} does not exist",
+                "run lcc-admin fe init; if it was lost, restore a backup, or see Repair in doc/front-end.md",
+            )
         with self._opened(place.url, place.home, place.series, patient) as database:
             yield database
 

@@ -12,6 +12,7 @@ from lcc.config.access import CU_SOCKET, CuConfig, MailConfig, ManholeConfig, Rs
 from lcc.config.defaults import describe_defaults
 from lcc.config.endpoints import (
     content_address,
+    content_source,
     is_local_endpoint,
     is_local_host,
     leads_to_this_machine,
@@ -72,6 +73,7 @@ __all__ = [
     "WatchedConfig",
     "WebConfig",
     "content_address",
+    "content_source",
     "describe_defaults",
     "examine_config",
     "is_local_endpoint",

@@ -39,8 +39,9 @@ class CuConfig:
         "a UNIX socket, nothing otherwise",
     )
     content: str = setting(
-        "unix:{home}/content.sock",
-        "content port of the (central) BOT-M to read content from: https://host:port, http://host:port or unix:PATH",
+        "",
+        "content port of the (central) BOT-M to read content from: https://host:port, http://host:port or unix:PATH; "
+        "empty: the one that botm.content_listen opens here",
     )
     content_connections_max: int = setting(
         20, "maximum number of connections to content ports", minimum=1, maximum=10_000

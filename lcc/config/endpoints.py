@@ -80,6 +80,31 @@ def content_address(config: Config) -> str:
     return settings.content_url or (f"unix:{path}" if path and is_near else "")
 
 
+def content_source(config: Config, setting: str) -> str:
+    """Where a role reads content.
+
+    :param setting: its ``content``; empty: from the content port of this configuration's BOT-M.
+    """
+    if setting:
+        return setting.replace("{home}", str(config.home))
+    settings = config.botm
+    endpoint = config.endpoint(settings.content_listen)
+    path = unix_socket_path(endpoint)
+    if path:
+        return f"unix:{path}"
+    if settings.content_url:
+        return settings.content_url
+    kind, *parts = _split(endpoint)
+    if kind in ("tcp", "tcp4", "tcp6"):
+        named = dict(part.split("=", 1) for part in parts if "=" in part)
+        places = [part for part in parts if "=" not in part]
+        host = re.sub(r"\\(.)", r"\1", named.get("interface", ""))
+        host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{named.get('port') or ''.join(places[:1])}"
+    # Over TLS only content_url says by which name; systemd alone knows its ports.
+    return f"unix:{config.home}/content.sock"
+
+
 def endpoint_fault(endpoint: str) -> str:
     """What is wrong with the form of an endpoint string; empty: nothing."""
     kind, colon, rest = endpoint.partition(":")

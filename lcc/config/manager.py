@@ -15,9 +15,9 @@ class ManagerConfig:
     host: str = setting("", "name by which tasks choose this host (--on); empty: the host name of the machine")
     connect: str = setting("unix:{home}/scheduler.sock", "endpoint of the scheduler")
     content: str = setting(
-        "unix:{home}/content.sock",
+        "",
         "content port of the (central) BOT-M, for the content that feed workers read: https://host:port, "
-        "http://host:port or unix:PATH",
+        "http://host:port or unix:PATH; empty: the one that botm.content_listen opens here",
     )
     content_bytes: int = setting(64 << 20, "longest content that a job is given", unit="bytes", minimum=1)
     folder: str = setting("manager", "folder of unrecorded endings of jobs, relative to home")

@@ -9,7 +9,7 @@ from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 
 from lcc.client.content import ContentClient
-from lcc.config import CU_SOCKET, Config, unix_socket_path
+from lcc.config import CU_SOCKET, Config, content_source, unix_socket_path
 from lcc.domain.push.websub import is_url
 from lcc.errors import ConfigError
 from lcc.fetchers.guarded_client import GuardedClient
@@ -93,7 +93,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         config,
         environment,
         cache,
-        settings.content.replace("{home}", str(config.home)),
+        content_source(config, settings.content),
         CuParts(questions, watcher, database, hub, readership),
         (
             DatabaseService(database),

@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from lcc.client.content import ContentClient
-from lcc.config import Config, ManagerConfig
+from lcc.config import Config, ManagerConfig, content_source
 from lcc.domain.tasks.kinds import KindSettings, parse_kinds
 from lcc.errors import ConfigError
 from lcc.roles.manager.console import ManagerCommands
@@ -226,7 +226,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         raise ConfigError([f"manager.kinds: {fault}" for fault in faults])
     folder = config.under_home(settings.folder)
     lock = WorkersLock(folder / "workers.lock")
-    address = settings.content.replace("{home}", str(config.home))
+    address = content_source(config, settings.content)
     client = ContentClient(reactor, address, certificates=certificate_files(config, "manager"))
     workers = Workers(reactor, lambda: lock.descriptor, environment.in_thread, BUILTIN)
     simulated = None if environment.starter is None else environment.starter(config)

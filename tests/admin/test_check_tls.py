@@ -96,16 +96,18 @@ def test_a_socket_on_which_nobody_listens(tmp_path: Path) -> None:
     """Where a port is moved, a role of the same machine is told to follow."""
     (tmp_path / "lcc.toml").write_text(
         'home = "home"\n[tls]\ninsecure = true\n[scheduler]\nlisten = "tcp:9500:interface=10.0.0.1"\n'
-        '[botm]\ncontent_listen = "tcp:port=9300:interface=10.0.0.1"\n'
     )
     lines = [line for line in check(tmp_path, 0).splitlines() if "nobody listens" in line]
-    assert [line.partition(" = ")[0] for line in lines] == ["manager.connect", "cu.content", "manager.content"]
+    assert [line.partition(" = ")[0] for line in lines] == ["manager.connect"]
     assert "because scheduler.listen = 'tcp:9500:interface=10.0.0.1'" in lines[0]
     assert lines[0].endswith('set manager.connect = "tcp:HOST:9500"')
-    assert lines[1].endswith('set cu.content = "http://HOST:9300"')
     config = parse_config('[scheduler]\nlisten = "tls:9500"\n[botm]\ncontent_listen = "tls:9300"\n', tmp_path)
     ends = [line.rpartition(" = ")[2] for line in sockets_not_there(config)]
     assert ends == ['"tls:HOST:9500"', '"https://HOST:9300"', '"https://HOST:9300"']
+    for more in ('content_url = "https://10.0.0.1:9300"', ""):
+        kind = "tls" if more else "tcp"
+        config = parse_config(f'[botm]\ncontent_listen = "{kind}:9300:interface=10.0.0.1"\n{more}\n', tmp_path)
+        assert list(sockets_not_there(config)) == []  # the readers follow
     config = parse_config('[cu]\nlisten = "tls:9443"\n', tmp_path)
     assert list(sockets_not_there(config)) == []  # the socket in the home folder is open, too
     for moved in ('listen = "systemd:domain=UNIX:index=0"', 'listen = "unix:{home}/scheduler.sock:mode=660"'):

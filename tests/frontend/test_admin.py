@@ -197,11 +197,13 @@ def test_what_cannot_be_added(front: FrontEnd, tmp_path: Path) -> None:
     )
     database.close()
     said = front.admin(*add, "one", *UNS, "--database", url, "--machines", "1-8", code=1).stderr
-    assert "it has machine 9, its range is 1 to 8" in said and "--machines" in said
+    assert "it has machine 9, its range is 1 to 8" in said and "--machines" in said and "[botm] machine" in said
     assert front.rows("fe", "list") == []
     front.admin(*add, "one", *UNS, "--database", url)
     _, other = front.lcc("other")
     assert "exists, or existed" in front.admin(*add, "one", *UNS, "--database", other, code=1).stderr
+    said = front.admin(*add, "two", *UNS, "--database", url, code=1).stderr  # in another front end, before
+    assert "--machines 1-10000, and --pids up to 10000000" in said
 
 
 def test_no_password_is_shown(front: FrontEnd, tmp_path: Path) -> None:
@@ -258,7 +260,7 @@ def test_a_provider_is_moved(front: FrontEnd) -> None:
     for number in range(3):
         one.admin("provider", "add", "--root", f"http://site{number}.example/")
     assert front.admin("moves").stdout == "no moves under way (--all shows those that are done)\n"
-    assert "say --to SUB, or --cancel" in front.admin("move", "1", code=2).stderr
+    assert "give either --to SUB or --cancel" in front.admin("move", "1", code=2).stderr
     assert "there is no sub-LCC three" in front.admin("move", "1", "--to", "three", code=1).stderr
     assert "is in sub-LCC one already" in front.admin("move", "1", "--to", "one", code=1).stderr
     assert front.admin("move", "1", "--to", "two").stdout == "Provider 1 moves from one to two (move 1).\n"

@@ -17,7 +17,7 @@ from lcc.client.content import ContentClient, ContentGone, ContentUnavailable
 from lcc.commands.boottime import react
 from lcc.commands.errors import Failed
 from lcc.commands.watch import clean
-from lcc.config import Config
+from lcc.config import Config, content_source
 from lcc.domain.keys import url_key
 from lcc.domain.mimetypes import normalise_mimetype
 from lcc.domain.urls import normalise
@@ -61,7 +61,7 @@ def show_command(
         raise Failed("it has no content", f"{shell_command('lcc-admin', 'why', row.curl)} shows what it waits for")
     if output is None and (as_json or (sys.stdout.isatty() and not row.mimetype.startswith("text/"))):
         return
-    port = admin.config.cu.content.replace("{home}", str(admin.config.home))
+    port = content_source(admin.config, admin.config.cu.content)
     if output is None or to_stdout:
         if output is None:
             click.echo()

@@ -44,20 +44,23 @@ _PAGE = 1000
 
 @click.command("move")
 @click.argument("pid", type=PID)
-@click.option("--to", "to", metavar="SUB", help="The sub-LCC that it moves to.")
+@click.option("--to", "to", metavar="SUB", help="The sub-LCC to move it to.")
 @click.option(
-    "--bandwidth", type=click.IntRange(1), metavar="BYTES", help="Copy its content with at most so much a second."
+    "--bandwidth",
+    type=click.IntRange(1),
+    metavar="BYTES",
+    help="Maximum rate at which its content is copied, in bytes per second.",
 )
-@click.option("--cancel", is_flag=True, help="It stays where it is; possible until it has flipped.")
+@click.option("--cancel", is_flag=True, help="Cancel its move; possible until it has flipped.")
 @json_option
 @pass_admin
 def move_command(admin: Admin, pid: int, to: str | None, bandwidth: int | None, cancel: bool, as_json: bool) -> None:
-    """Move a provider to another sub-LCC, with all that it has, while it publishes.
+    """Move a provider to another sub-LCC with all its data, while it publishes.
 
-    The queue managers of both carry it out; lcc-admin moves shows how far it is.
+    The queue managers of both sub-LCCs carry the move out; lcc-admin moves shows its progress.
     """
     if (to is None) != cancel:
-        raise click.UsageError("say --to SUB, or --cancel")
+        raise click.UsageError("give either --to SUB or --cancel")
     with admin.front_end() as database:
         if to is None:
             moved = _done(database, lambda txn: cancel_move(txn, pid, "cancelled by an operator", admin.now()))
@@ -74,23 +77,26 @@ def move_command(admin: Admin, pid: int, to: str | None, bandwidth: int | None, 
 
 @click.command("split")
 @click.argument("name", metavar="FROM")
-@click.option("--to", "to", required=True, metavar="SUB", help="The sub-LCC that gets them.")
+@click.option("--to", "to", required=True, metavar="SUB", help="The sub-LCC to move them to.")
 @click.option(
     "--share",
     type=click.FloatRange(0, 1, min_open=True),
     default=0.5,
     show_default=True,
-    help="Share of the files of its registered providers.",
+    help="Share of the files of its registered providers to move.",
 )
 @click.option(
-    "--bandwidth", type=click.IntRange(1), metavar="BYTES", help="Copy content with at most so much a second."
+    "--bandwidth",
+    type=click.IntRange(1),
+    metavar="BYTES",
+    help="Maximum rate at which content is copied, in bytes per second.",
 )
 @json_option
 @pass_admin
 def split_command(admin: Admin, name: str, to: str, share: float, bandwidth: int | None, as_json: bool) -> None:
     """Move some providers of a sub-LCC to another one, one after the other.
 
-    Of its registered providers those with the most files that fit into the share.
+    Selects registered providers, those with the most files first, as long as they fit into the share.
     """
     with admin.front_end() as database:
         source = _done(database, lambda txn: get_sublcc(txn, name))
@@ -112,12 +118,12 @@ def split_command(admin: Admin, name: str, to: str, share: float, bandwidth: int
 
 
 @click.command("moves")
-@click.option("--all", "done", is_flag=True, help="Also those that are done or cancelled.")
+@click.option("--all", "done", is_flag=True, help="Include those that are done or cancelled.")
 @watch_option
 @json_option
 @pass_admin
 def moves_command(admin: Admin, done: bool, watch: bool, every: float, as_json: bool) -> None:
-    """List moves of providers, with how far they are."""
+    """List moves of providers, with their progress."""
     with admin.front_end() as database:
         if watch:
             refresh_until_interrupted(lambda: _text(database, done, as_json), every, json_lines=as_json)

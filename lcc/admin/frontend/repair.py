@@ -36,7 +36,7 @@ class _Kept(click.ParamType[tuple[int, str]]):
 
 
 @click.command("repair")
-@click.option("--apply", "applied", is_flag=True, help="Put it right; without this only show what would be done.")
+@click.option("--apply", "applied", is_flag=True, help="Repair it; without this, only show what would be done.")
 @click.option(
     "--keep",
     type=_Kept(),
@@ -48,7 +48,7 @@ class _Kept(click.ParamType[tuple[int, str]]):
 def repair_command(admin: Admin, applied: bool, keep: tuple[tuple[int, str], ...], as_json: bool) -> None:
     """Compare the front end's database with those of the sub-LCCs, after it was lost or restored from a backup.
 
-    Where each provider is, its moves and the counters are put right. Everything may run meanwhile.
+    Repairs the location of each provider, its moves and the counters.  All roles may go on running.
     """
     with ExitStack() as stack:
         front = stack.enter_context(admin.front_end())

@@ -35,9 +35,9 @@ from lcc.storage.fe.sublccs import (
     list_sublccs,
     list_vitals,
 )
-from lcc.storage.providers.pid_range import RangeTaken, limit_pids
+from lcc.storage.providers.pid_range import RangeTaken, last_pid, limit_pids
 from lcc.storage.providers.providers import provider_ids
-from lcc.storage.queue.machine_range import limit_machines
+from lcc.storage.queue.machine_range import limit_machines, machine_range
 from lcc.transport.wires import sublcc_endpoint
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -85,7 +85,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--proxy-protocol/--no-proxy-protocol",
         default=None,
-        help="Whether its UNSes are told providers' addresses ([uns] proxies there); the default is yes.",
+        help="Whether to tell its UNSes the providers' addresses ([uns] proxies there); default: yes.",
     ),
     click.option("--notifiers", metavar="ENDPOINT", help="Endpoint of its port of notifiers."),
     click.option("--content", metavar="URL", help="Content port of its (central) BOT-M, as [cu] content."),
@@ -95,8 +95,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.File("r", encoding="utf-8"),
         help="File whose first line is that URL (-: standard input).",
     ),
-    click.option("--files-max", type=number_or_none, metavar="NUMBER|none", help="Files that it has room for."),
-    click.option("--space-max", type=number_or_none, metavar="BYTES|none", help="Bytes that it has room for."),
+    click.option("--files-max", type=number_or_none, metavar="NUMBER|none", help="Maximum number of files."),
+    click.option("--space-max", type=number_or_none, metavar="BYTES|none", help="Maximum size of its content."),
 )
 
 
@@ -172,7 +172,7 @@ def init_command(admin: Admin) -> None:
     "--number",
     "subid",
     type=click.IntRange(1, 2**31 - 1),
-    help="The number that it had in a front end's database that is lost (fe repair tells it).",
+    help="Its number in a front end's database that was lost (see lcc-admin fe repair).",
 )
 @json_option
 @pass_admin
@@ -186,9 +186,9 @@ def add_command(
     as_json: bool,
     **values: Any,
 ) -> None:
-    """Add a sub-LCC: a new LCC, or one that has run by itself until now.
+    """Add an LCC, new or in use, as a sub-LCC.
 
-    From now on it gives new providers ids of its range only.  It need not be stopped.
+    From now on its new providers get ids of its range only.  It may go on running.
     """
     given = _given(admin, values)
     for option, field in (("--uns", "uns"), ("--database or --database-file", "database")):
@@ -224,13 +224,14 @@ def add_command(
         except SubLccExists as error:
             raise Failed(str(error), "give another name, number, or ids that are free (--pids, --machines)") from None
         except RangeTaken as error:
-            raise Failed(f"{name}: {error}", "give it ranges that have them all (--pids, --machines)") from None
+            raise Failed(f"{name}: {error}", _range_remedy(own)) from None
     if as_json:
         click.echo(json.dumps(_record(made, None, admin)))
         return
     click.echo(f"{name}: provider ids {made.first_pid}-{made.last_pid}")
     click.echo(f"{name}: machine ids {made.first_machine}-{made.last_machine} ([botm] machine)")
-    click.echo(f'In its lcc.toml: [fe] database and name = "{name}"; [uns] proxies (doc/front-end.md)')
+    proxies = ", the front end's address in [uns] proxies" if made.proxy_protocol else ""
+    click.echo(f'Next: set [fe] database, [fe] name = "{name}"{proxies} in its lcc.toml, if not done, and restart it')
 
 
 @fe_group.command("set")
@@ -239,7 +240,7 @@ def add_command(
 @json_option
 @pass_admin
 def set_command(admin: Admin, /, name: str, as_json: bool, **values: Any) -> None:
-    """Change how a sub-LCC is reached, or what it has room for."""
+    """Change the addresses or the capacity of a sub-LCC."""
     _change(admin, name, as_json, "changed", _given(admin, values))
 
 
@@ -263,7 +264,7 @@ def list_command(admin: Admin, as_json: bool) -> None:
 @json_option
 @pass_admin
 def show_command(admin: Admin, name: str, as_json: bool) -> None:
-    """Show a sub-LCC: how it is reached, and its last report."""
+    """Show the addresses of a sub-LCC, and its last report."""
     with admin.front_end() as database:
         sub, reports, placed = _asked(
             database, lambda txn: (found := get_sublcc(txn, name), list_vitals(txn), count_placed(txn, found.subid))
@@ -284,7 +285,7 @@ def show_command(admin: Admin, name: str, as_json: bool) -> None:
 @json_option
 @pass_admin
 def where_command(admin: Admin, pid: int, as_json: bool) -> None:
-    """Tell which sub-LCC a provider is in."""
+    """Show which sub-LCC a provider is in."""
     with admin.front_end() as database:
         found = database.interact(place_of_provider, pid)
     if found is None:
@@ -298,7 +299,7 @@ def where_command(admin: Admin, pid: int, as_json: bool) -> None:
 
 @fe_group.command("drain")
 @click.argument("name")
-@click.option("--undo", is_flag=True, help="Let it have new providers again.")
+@click.option("--undo", is_flag=True, help="Give it new providers again.")
 @json_option
 @pass_admin
 def drain_command(admin: Admin, name: str, undo: bool, as_json: bool) -> None:
@@ -309,7 +310,7 @@ def drain_command(admin: Admin, name: str, undo: bool, as_json: bool) -> None:
 
 @fe_group.command("remove")
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Even if its database cannot be reached, or has providers.")
+@click.option("--force", is_flag=True, help="Even if its database is unreachable, or has providers.")
 @json_option
 @pass_admin
 def remove_command(admin: Admin, name: str, force: bool, as_json: bool) -> None:
@@ -328,14 +329,28 @@ def remove_command(admin: Admin, name: str, force: bool, as_json: bool) -> None:
             raise Failed(f"providers move from or to sub-LCC {name}", "wait for their moves, or cancel them")
         if unsettled:
             raise Failed(
-                f"a provider of sub-LCC {name} is being registered", "try again in some minutes; or say --force"
+                f"a provider of sub-LCC {name} is being registered", "try again in some minutes, or use --force"
             )
         # Rows in PMDB stay when a provider is removed: whoever logs in with its id hears that there is none.
         with admin.sublcc(sub) as own:
             has_some = bool(own.interact(provider_ids, None, 1))
         if has_some:
-            raise Failed(f"sub-LCC {name} has providers", "move them away, or remove them there; or say --force")
+            raise Failed(
+                f"sub-LCC {name} has providers",
+                f"move them away (lcc-admin split {name} --to SUB --share 1, or move PID) or remove them there",
+            )
     _change(admin, name, as_json, "removed", {"state": SubState.REMOVED})
+
+
+def _range_remedy(own: BlockingDatabase) -> str:
+    """What to do about ids of a sub-LCC that are not of the ranges it was to get."""
+    (first, last), last_id = own.interact(lambda txn: (machine_range(txn), last_pid(txn)))
+    if last:
+        return f"give it the ranges that it had: --machines {first}-{last}, and --pids up to {last_id}"
+    return (
+        "give it ranges that include all its ids (--pids, --machines); if it has cached nothing yet, remove its home "
+        "folder, set [botm] machine in its lcc.toml to an id of the range, and run lcc-admin init there again"
+    )
 
 
 def _change(admin: Admin, name: str, as_json: bool, word: str, values: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from lcc.config import Config, unix_socket_path
+from lcc.config import Config, content_source, unix_socket_path
 from lcc.spider.extractors.poppler import TEXT_PROGRAM
 from lcc.spider.stores.warc import missing_packages
 from lcc.transport.wires import WIRES, wire_of
@@ -36,7 +36,9 @@ def sockets_not_there(config: Config) -> Iterator[str]:
     for setting, read in (*((wire.setting, "") for wire in WIRES.values() if not wire.listens), *_READERS.items()):
         role, _, key = setting.partition(".")
         peers = WIRES[setting].peers or frozenset() if not read else frozenset()
-        path = unix_socket_path(config.endpoint(getattr(getattr(config, role), key)))
+        text = getattr(getattr(config, role), key)
+        text = content_source(config, text) if key == "content" else config.endpoint(text)
+        path = unix_socket_path(text)
         given = [
             (port.setting, text.replace("{role}", role))
             for port in ports

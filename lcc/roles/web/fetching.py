@@ -13,9 +13,9 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from lcc.config import Config, unix_socket_path
+from lcc.config import Config, content_source
 from lcc.insight.qm_state import Live
-from lcc.transport.http.client import UNIX, HttpClient, HttpFailed, is_address
+from lcc.transport.http.client import HttpClient, HttpFailed, is_address
 
 _log = Logger()
 
@@ -97,9 +97,7 @@ class Fetching:
     def _address(self, machine: int, content: str) -> str:
         """Where its BOT-M answers, for an HTTP client; empty: nowhere that the monitor can reach."""
         own = machine == self._config.botm.machine and self._config.botm.serves != "botms"
-        text = self._config.endpoint(self._config.botm.content_listen) if own else content
-        path = unix_socket_path(text)
-        address = f"{UNIX}{path}" if path else text
+        address = content_source(self._config, "") if own else content
         return address if is_address(address) and not address.startswith("https:") else ""
 
     async def _ask(self, machine: int, address: str) -> None:

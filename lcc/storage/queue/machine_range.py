@@ -25,9 +25,15 @@ def limit_machines(txn: Txn, first: int, last: int) -> None:
     txn.upsert("meta", ["name", "value"], list(zip(_NAMES, (str(first), str(last)), strict=True)), ["name"])
 
 
+def machine_range(txn: Txn) -> tuple[int, int]:
+    """The first and last id of the range; (0, 0): there is none."""
+    first, last = (int(txn.value("SELECT value FROM meta WHERE name = ?", [name], 0)) for name in _NAMES)
+    return first, last
+
+
 def machine_fault(txn: Txn, machine: int) -> str:
     """Why a machine may not be let in; empty: it may."""
-    first, last = (int(txn.value("SELECT value FROM meta WHERE name = ?", [name], 0)) for name in _NAMES)
+    first, last = machine_range(txn)
     if not last or first <= machine <= last:
         return ""
     return f"machine {machine} is not of the range {first} to {last} of this sub-LCC: change [botm] machine there"

@@ -35,7 +35,7 @@ _OTHERS = {
     "curl": "the conceptual URL; with provider, and mimetype where it has several views",
 }
 _ERRORS = {
-    "400": "the question cannot be answered; all its faults are named",
+    "400": "invalid query; the answer lists all its faults",
     "401": "a token is needed, or it is not known",
     "403": "this token is for rows only",
     "404": "there is nothing here",

@@ -71,9 +71,9 @@ def _explain(failure: Failure) -> Explained:
     if isinstance(error, HttpError):
         return error.status, {"error": error.text}, error.headers
     if isinstance(error, QueryError):
-        return 400, {"error": "the question cannot be answered", "faults": error.faults}, {}
+        return 400, {"error": "invalid query", "faults": error.faults}, {}
     if isinstance(error, TokenError):
-        return 400, {"error": "the question cannot be answered", "faults": [f"since: {error}"]}, {}
+        return 400, {"error": "invalid query", "faults": [f"since: {error}"]}, {}
     if isinstance(error, StartAgain):
         return 410, {"error": f"start again with since=0 and an empty copy: {error}"}, {}
     if isinstance(error, Throttled):
