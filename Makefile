@@ -7,6 +7,7 @@
 #   make proof-tree   20,000 pages through a central BOT-M, three machines and nine robots, one of which is killed each second
 #   make cuts     every wire cut after every byte of a conversation; can be stopped, and goes on where it was
 #   make kill-test    kills processes of an LCC at work, and its database server, until KILLS=… are reached in all its runs
+#   make kill-sources kills all roles while sites push, have feeds and sitemaps, and are searched, KILLS=… times in all
 #   make kill-jobs    kills scheduler, managers and workers while jobs run, KILLS=… times
 #   make kill-spider  kills all roles while sites are crawled, each of them KILLS=… times; can be stopped, and goes on
 #   make kill-moves   kills all roles of three sub-LCCs and their front end while providers move, KILLS=… times in all its runs
@@ -43,7 +44,7 @@ JOBS ?= 3
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help run-venv venv system test test-long galera proof-tree cuts sim sim-proof fuzz network hostile-sockets kill-test kill-jobs kill-spider kill-moves check doc man demo
+.PHONY: help run-venv venv system test test-long galera proof-tree cuts sim sim-proof fuzz network hostile-sockets kill-test kill-sources kill-jobs kill-spider kill-moves check doc man demo
 .PHONY: bench bench-quick bench-list bench-curves bench-growth bench-doc soak wheel deb test-deb sbom audit mutants clean
 
 help:
@@ -147,6 +148,10 @@ cuts: venv
 KILLS ?= 100
 kill-test: venv system
 	@$(PY) -m tests.reliability --kills $(KILLS) $(ARGS)
+
+# Adds to build/kill-sources.jsonl: it can be stopped, and goes on.
+kill-sources: venv system
+	@$(PY) -m tests.reliability.sources --kills $(KILLS) $(ARGS)
 
 # Scheduler, managers and workers are killed while jobs run.
 kill-jobs: venv

@@ -73,7 +73,7 @@ class GaleraNode(PrivateMariaDb):
         self._cluster = cluster
         self._scripts = scripts
         self._library = galera_library()
-        self._first = False
+        self._first = self._crashed = False
 
     def install(self) -> None:
         super().install()
@@ -88,6 +88,14 @@ class GaleraNode(PrivateMariaDb):
             os.chown(path, owner.st_uid, owner.st_gid)
 
     def command(self) -> list[str]:
+        command = self._options()
+        position = [] if self._first and not self._crashed else self._position(command)
+        command += [*position, *(["--wsrep-new-cluster"] if self._first else [])]
+        self._first = self._crashed = False
+        path = f"{self._scripts}:{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/bin"
+        return ["env", f"PATH={path}", *command]
+
+    def _options(self) -> list[str]:
         group, transfers = self._ports[1:]
         options = {
             "gmcast.listen_addr": f"tcp://127.0.0.1:{group}",
@@ -96,7 +104,7 @@ class GaleraNode(PrivateMariaDb):
             # Whoever has gone is waited for as long as it takes.
             "pc.wait_prim_timeout": "PT1H",
         }
-        command = [
+        return [
             *super().command(),
             *("--innodb-buffer-pool-size=64M", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2"),
             # A statement that cannot be replicated is refused.
@@ -111,14 +119,22 @@ class GaleraNode(PrivateMariaDb):
             ),
             f"--wsrep-sst-method={_TRANSFER}",
         ]
-        command += ["--wsrep-new-cluster"] if self._first else self._position(command)
-        self._first = False
-        path = f"{self._scripts}:{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/bin"
-        return ["env", f"PATH={path}", *command]
 
     def bootstrap(self) -> None:
         """Its next start begins a cluster, without the others."""
         self._first = True
+
+    def bootstrap_after_crash(self) -> None:
+        """The same, where all nodes have crashed: doc/galera.md."""
+        self._first = self._crashed = True
+        state = self.data / "grastate.dat"
+        state.write_text(state.read_text().replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1"))
+        (self.data / "gvwstate.dat").unlink(missing_ok=True)
+
+    def position(self) -> int:
+        """The number of its last transaction, while it does not run; -1: nobody knows."""
+        found = self._position(self._options())
+        return int(found[0].rpartition(":")[2]) if found else -1
 
     @staticmethod
     def _position(command: list[str]) -> list[str]:
@@ -188,6 +204,16 @@ class PrivateGalera:
             node.start_again()
         self.execute(f"CREATE USER {USER} IDENTIFIED BY '{PASSWORD}'")
         self.execute(f"GRANT ALL ON *.* TO {USER}")
+
+    def recover(self) -> None:
+        """Begin again with the most advanced node, as an operator does where all of them were lost and find no
+        majority by themselves."""
+        for node in self.nodes:
+            node.kill()
+        first = max(self.nodes, key=GaleraNode.position)
+        first.bootstrap_after_crash()
+        for node in sorted(self.nodes, key=lambda node: node is not first):
+            node.start_again()
 
     def stop(self) -> None:
         """End all nodes and remove everything."""

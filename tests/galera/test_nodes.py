@@ -226,6 +226,20 @@ def test_what_is_left_of_a_cluster_does_not_serve_alone(place: Place) -> None:
     assert place.open(first).interact(counter, "qm_run") == 2
 
 
+def test_a_cluster_whose_nodes_were_all_lost_begins_again_with_the_most_advanced(place: Place) -> None:
+    first, second, third = place.cluster.nodes
+    writer = place.open()
+    writer.write(lambda txn: txn.execute("CREATE TABLE heap (i INT NOT NULL PRIMARY KEY)"))
+    third.kill()
+    wait_for("two serve", lambda: first.serves() and second.serves())
+    writer.write(lambda txn: txn.execute("INSERT INTO heap VALUES (1)"))
+    for node in (first, second):
+        node.kill()
+    assert third.position() < min(first.position(), second.position())
+    place.cluster.recover()
+    assert place.open(third).interact(lambda txn: txn.value("SELECT COUNT(*) FROM heap")) == 1
+
+
 def test_full_sets_that_begin_at_two_nodes_at_once_know_of_each_other(place: Place) -> None:
     databases = [place.open(node, retries=100) for node in place.cluster.nodes[:2]]
     held = databases[0].write(count_sessions, [Login(1, "ip", 0, 0)], {})[0].order

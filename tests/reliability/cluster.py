@@ -95,6 +95,7 @@ class Cluster(Tree):
             self.databases = {f"{DATABASE} {node.name}": node for node in server.nodes}
         elif server is not None:
             self.databases = {DATABASE: server}
+        self._server = server
         self.peaks_kb: dict[str, int] = {}
         url = server.new_database() if server is not None else None
         super().__init__(folder, None, url, machines, robots, SETTINGS, slow_central=slow_central)
@@ -150,6 +151,13 @@ class Cluster(Tree):
             process = self.databases[name].process
             return process is not None and process.poll() is None
         return name in self.processes and self.processes[name].poll() is None
+
+    def recover(self) -> int:
+        """Begin the database's cluster again, all of whose nodes were lost; 0: there is none."""
+        if not isinstance(self._server, PrivateGalera):
+            return 0
+        self._server.recover()
+        return 1
 
     def note_memory(self, name: str) -> None:
         """Look how much memory a process has had."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from random import Random
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import attrs
@@ -66,12 +67,21 @@ class Faults:
 
     :param still_share: of the faults, those that let a process stand still.
     :param follower: kills and starts the content user.
+    :param weights: role -> how often it is chosen; 1 for those that are not named.
     :ivar done: all that was done.
     :ivar kills: role -> kills.
     :ivar stills: role -> how often it stood still.
     """
 
-    def __init__(self, cluster: Processes, random: Random, still_share: float, follower: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        cluster: Processes,
+        random: Random,
+        still_share: float,
+        follower: Callable[[], None],
+        weights: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        self._weights = weights
         self._cluster = cluster
         self._random = random
         self._still_share = still_share
@@ -103,8 +113,8 @@ class Faults:
             self._kill([self._choose(up)])
 
     def _choose(self, names: list[str]) -> str:
-        """Each role as often as any other."""
-        role = self._random.choice(sorted({self._cluster.role(name) for name in names}))
+        roles = sorted({self._cluster.role(name) for name in names})
+        role = self._random.choices(roles, [self._weights.get(each, 1) for each in roles])[0]
         return self._random.choice([name for name in names if self._cluster.role(name) == role])
 
     def kill(self, name: str) -> None:

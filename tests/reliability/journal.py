@@ -15,6 +15,12 @@ Written by :mod:`world`, read by :mod:`oracle`.  Each event has ``e``, its kind,
 * ``site``: a newcomer's registration has begun: ``name`` of its site
 * ``registered``: it has ended: ``name``, ``password``, ``pids`` of its answers (none: it has not waited)
 * ``refused``: what a newcomer asked for was not answered with 200: ``status``, ``text``
+* ``changed``: a page of a site (:mod:`sites`) is new, has changed, or is gone: ``pid``, ``name``, ``version``,
+  ``exists``, ``listed`` (in its sitemap), ``item`` (of its feed)
+* ``push``: a site is about to push: ``n``, ``pid``, ``names``; ``pushed``: what came of it: ``n``, ``status`` (0: no
+  answer)
+* ``heard``: the subscriber was told: ``changes`` (``[curl, change, state]``); ``unheard``: it was told something
+  else: ``why``
 """
 
 from __future__ import annotations
@@ -127,6 +133,33 @@ class Gave:
     bytes: int
 
 
+@attrs.frozen
+class Changed:
+    """A page of a site as it is from then on.
+
+    :ivar listed: it stands in the sitemap; ``item``: in the feed.
+    """
+
+    time: float
+    version: int
+    exists: bool
+    listed: bool
+    item: bool
+
+
+@attrs.define
+class Push:
+    """What a site pushed.
+
+    :ivar status: of the answer; 0: there was none.
+    """
+
+    pid: int
+    names: tuple[str, ...]
+    time: float
+    status: int = 0
+
+
 @attrs.define
 class Newcomer:
     """Who has registered a site.
@@ -144,6 +177,8 @@ class Journal:
     """All of it, read.
 
     :ivar refused: status -> how often a newcomer was answered with it.
+    :ivar pages: provider and name of a page -> what became of it.
+    :ivar heard: curl -> change and state, as the subscriber heard of it last; ``deliveries``: how often it heard.
     """
 
     sets: dict[int, ToldSet] = attrs.field(factory=dict)
@@ -152,6 +187,11 @@ class Journal:
     gave: list[Gave] = attrs.field(factory=list)
     newcomers: dict[str, Newcomer] = attrs.field(factory=dict)
     refused: Counter[int] = attrs.field(factory=Counter)
+    pages: dict[tuple[int, str], list[Changed]] = attrs.field(factory=dict)
+    pushes: dict[int, Push] = attrs.field(factory=dict)
+    heard: dict[str, tuple[int, str]] = attrs.field(factory=dict)
+    deliveries: int = 0
+    unheard: list[str] = attrs.field(factory=list)
 
     @classmethod
     def read(cls, path: Path) -> Journal:
@@ -192,6 +232,20 @@ class Journal:
                 self.asked.append(
                     Asked(event["pid"], event["path"], when, event["agent"], event["active"], event["lag"])
                 )
+            case "changed":
+                values = (event[name] for name in ("version", "exists", "listed", "item"))
+                self.pages.setdefault((event["pid"], event["name"]), []).append(Changed(when, *values))
+            case "push":
+                self.pushes[event["n"]] = Push(event["pid"], tuple(event["names"]), when)
+            case "pushed":
+                self.pushes[event["n"]].status = event["status"]
+            case "heard":
+                self.deliveries += 1
+                for curl, change, state in event["changes"]:
+                    if change > self.heard.get(curl, (0, ""))[0]:
+                        self.heard[curl] = change, state
+            case "unheard":
+                self.unheard.append(event["why"])
             case "gave":
                 self.gave.append(Gave(event["pid"], event["path"], when, event["status"], event["bytes"]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +140,11 @@ class Publisher(Provider):
     def __init__(self, world: World, pid: int, password: str, name: str, first_pages: int = FIRST_PAGES) -> None:
         super().__init__(world, pid, name, first_pages)
         self._password = password
+
+    def lives(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """What it does, for ever: it has two connections at once, now and then."""
+        yield self.live(True)
+        yield self.live(False)
 
     async def live(self, first: bool) -> None:
         """Tell sets one after the other, for ever."""

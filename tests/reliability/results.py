@@ -21,6 +21,13 @@ ADDED = (
     "errors",
     "damaged",
     "users_killed",
+    "clusters_recovered",
+    "pushes",
+    "pushes_accepted",
+    "polls",
+    "pages",
+    "newcomers",
+    "deliveries",
 )
 SECONDS_AN_HOUR = 3600
 

@@ -9,11 +9,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
@@ -27,7 +27,7 @@ from tests.support.processes.links import Links
 from tests.support.waiting import wait_for
 
 from .cluster import KINDS, Cluster, Kind, Registered
-from .evidence import Evidence, Row, gather, waiting
+from .evidence import Row, gather, waiting
 from .faults import Faults
 from .journal import Journal
 from .logs import faults_in_logs
@@ -36,8 +36,13 @@ from .pages import version_of
 from .returns import Returns
 
 PATIENCE_SECONDS = 600.0
+FOLLOWING_SECONDS = 150.0
+"""How long those who follow may take once nothing else is to be done."""
 PEAK_KB_MAX = 400_000
 """P10: more memory than this no process may ever have."""
+RECOVERY_SECONDS = 120.0
+"""After so long somebody looks after a cluster of databases that does not come back: doc/galera.md."""
+AWAY = {"databases to come back": 1}
 TICK_SECONDS = 0.1
 DAMAGED_FILES = 10
 DAMAGES: dict[str, Callable[[Path, bytes], Any]] = {
@@ -168,6 +173,9 @@ class World:
 class Run:
     """See :func:`run`."""
 
+    WEIGHTS: ClassVar[Mapping[str, int]] = {}
+    """Role -> how often it is chosen, as of :class:`Faults`."""
+
     def __init__(self, plan: Plan, folder: Path, server: PrivateMariaDb | PrivateGalera | None, tell: Any) -> None:
         self.plan = plan
         self.folder = folder
@@ -175,7 +183,24 @@ class Run:
         self._random = Random(plan.seed)
         home = folder / "lcc"
         home.mkdir()
-        self.cluster = Cluster(
+        self.cluster = self.build(home, server)
+        self.links: Links | None = None
+        self.port = free_port()
+        self.providers: list[Registered] = self.cluster.register(plan.providers, self.port, plan.special)
+        self.world: World | None = None
+        self.follower = Follower(f"unix:{self.cluster.sockets()}", folder / "follower")
+        self.faults = Faults(self.cluster, self._random, plan.still_share, self._kill_follower, self.WEIGHTS)
+        self.returns = Returns(self.cluster)
+        self.database = self.cluster.open_database()
+        self.quiet_seconds: list[float] = []
+        self.damaged = 0
+        self.users_killed = 0
+        self.recovered = 0
+
+    def build(self, home: Path, server: PrivateMariaDb | PrivateGalera | None) -> Cluster:
+        """The LCC."""
+        plan = self.plan
+        return Cluster(
             home,
             server,
             unses=plan.unses,
@@ -183,17 +208,18 @@ class Run:
             robots=plan.robots,
             slow_central=plan.slow_central,
         )
-        self.links: Links | None = None
-        self.port = free_port()
-        self.providers: list[Registered] = self.cluster.register(plan.providers, self.port, plan.special)
-        self.world: World | None = None
-        self.follower = Follower(f"unix:{self.cluster.sockets()}", folder / "follower")
-        self.faults = Faults(self.cluster, self._random, plan.still_share, self._kill_follower)
-        self.returns = Returns(self.cluster)
-        self.database = self.cluster.open_database()
-        self.quiet_seconds: list[float] = []
-        self.damaged = 0
-        self.users_killed = 0
+
+    def orders(self) -> dict[str, Any]:
+        """What the world is to be (:mod:`world`)."""
+        plan = self.plan
+        return {
+            "seed": plan.seed,
+            "port": self.port,
+            "unses": self.cluster.uns_ports,
+            "pace": plan.pace_seconds,
+            "answer": FAR_ANSWER_SECONDS if plan.slow_central else ANSWER_SECONDS,
+            "providers": [[each.pid, each.password, each.name] for each in self.providers],
+        }
 
     def go(self) -> Case:
         """All rounds; gives the last case.
@@ -204,17 +230,7 @@ class Run:
         if self.cluster.links:
             self.links = Links(plan.seed, self.cluster.links, self.folder / "links.log")
         self.cluster.start(*self.cluster.configs)
-        self.world = World(
-            self.folder,
-            {
-                "seed": plan.seed,
-                "port": self.port,
-                "unses": self.cluster.uns_ports,
-                "pace": plan.pace_seconds,
-                "answer": FAR_ANSWER_SECONDS if plan.slow_central else ANSWER_SECONDS,
-                "providers": [[each.pid, each.password, each.name] for each in self.providers],
-            },
-        )
+        self.world = World(self.folder, self.orders())
         self.follower.start()
         wait_for("the first pages are fetched", lambda: b'"gave"' in self._journal_text(), PATIENCE_SECONDS)
         for number in range(1, plan.rounds + 1):
@@ -222,7 +238,7 @@ class Run:
             self._tell(f"{sum(self.faults.kills.values())} kills, at rest after {self.quiet_seconds[-1]:.0f} s")
             case = self._judged()
             if number < plan.rounds:
-                self.world.go()
+                self.resume()
         self._fsck()
         if plan.damage:
             self._damage()
@@ -246,8 +262,13 @@ class Run:
         self.returns.started(self.faults.heal())
         began = time.monotonic()
         self.world.pause()
-        self._rest()
+        self.rest()
         self.quiet_seconds.append(time.monotonic() - began)
+
+    def resume(self) -> None:
+        """Let the providers go on."""
+        assert self.world is not None
+        self.world.go()
 
     def _kill_follower(self) -> None:
         self.follower.kill()
@@ -256,17 +277,24 @@ class Run:
 
     # Rest.
 
+    def left(self) -> dict[str, int]:
+        """What is still to be done."""
+        return waiting(self.cluster, self.database)
+
     def _waiting(self) -> dict[str, int]:
         try:
-            return waiting(self.cluster, self.database)
+            return self.left()
         except StoreUnavailable:
-            return {"databases to come back": 1}
+            return AWAY
 
-    def _rest(self) -> None:
+    def rest(self) -> None:
         """Wait until nothing is left to be done."""
-        end = time.monotonic() + PATIENCE_SECONDS
+        began = time.monotonic()
+        end = began + PATIENCE_SECONDS
         while True:
             left = self._waiting()
+            if left == AWAY and not self.recovered and time.monotonic() > began + RECOVERY_SECONDS:
+                self.recovered += self.cluster.recover()
             self.returns.look()
             if not left:
                 time.sleep(1.0)
@@ -280,18 +308,19 @@ class Run:
         evidence = gather(self.cluster, self.database)
         assert self.world is not None
         case = Case(self.providers, self.port, Journal.read(self.world.journal), evidence, self.faults.done)
-        violations = [*judge(case), *self._feed(case, evidence), *self._logs(), *self._memory()]
+        violations = [*self.verdict(case), *self._logs(), *self._memory()]
         if violations:
             raise Broken(violations, self.folder)
         return case
 
-    def _feed(self, case: Case, evidence: Evidence) -> list[Violation]:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            found = list(check_feed(case, self.follower.copy()))
-            if not found or time.monotonic() > end:
-                return found
-            time.sleep(0.5)
+    def verdict(self, case: Case) -> Iterator[Violation]:
+        """What is wrong with the cache, and with what content users have of it."""
+        yield from judge(case)
+        yield from soon(lambda: check_feed(case, self.follower.copy()))
+
+    def figures(self, case: Case) -> dict[str, int]:
+        """How much there was to judge."""
+        return figures(case)
 
     def _logs(self) -> list[Violation]:
         return [Violation("log", text) for text in faults_in_logs(self.cluster.configs, self.cluster.log)]
@@ -343,7 +372,7 @@ class Run:
             found = self.cluster.fsck(machine, "--repair")
             if found != wanted:
                 violations.append(Violation("P9", f"machine {machine}: fsck has found {found} of {wanted}"))
-        self._rest()
+        self.rest()
         now = {row.curl: row for row in gather(self.cluster, self.database).rows}
         for row in chosen:
             again = now[row.curl]
@@ -380,6 +409,16 @@ class Run:
                 self.links.stop()
 
 
+def soon(check: Callable[[], Iterable[Violation]]) -> list[Violation]:
+    """What is wrong with those who follow, once they have had the time to come as far."""
+    end = time.monotonic() + FOLLOWING_SECONDS
+    while True:
+        found = list(check())
+        if not found or time.monotonic() > end:
+            return found
+        time.sleep(0.5)
+
+
 @contextmanager
 def _kept_if_broken() -> Iterator[Path]:
     # Socket paths must be short.
@@ -394,17 +433,18 @@ def _kept_if_broken() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def run(plan: Plan, tell: Any = lambda text: None) -> dict[str, Any]:
+def run(plan: Plan, tell: Any = lambda text: None, kind: type[Run] = Run) -> dict[str, Any]:
     """Do a run.
 
     :param tell: called with a line now and then.
+    :param kind: what is run.
     :returns: what is to be reported of it.
     :raises Broken: promises were broken; everything is kept.
     """
     began = time.monotonic()
     with _kept_if_broken() as folder, ExitStack() as stack:
         server = stack.enter_context(SERVERS[plan.backend]()) if plan.backend in SERVERS else None
-        this = Run(plan, folder, server, tell)
+        this = kind(plan, folder, server, tell)
         stack.callback(this.close)
         try:
             case = this.go()
@@ -416,7 +456,7 @@ def run(plan: Plan, tell: Any = lambda text: None) -> dict[str, Any]:
                 each.kill()
                 shutil.copytree(each.folder, folder / f"mariadb{number}", ignore=shutil.ignore_patterns("sock"))
             raise
-        return _report(this, began, 0, figures(case))
+        return _report(this, began, 0, this.figures(case))
 
 
 def _report(this: Run, began: float, violations: int, judged: dict[str, int]) -> dict[str, Any]:
@@ -429,6 +469,7 @@ def _report(this: Run, began: float, violations: int, judged: dict[str, int]) ->
         "violations": violations,
         **judged,
         "users_killed": this.users_killed,
+        "clusters_recovered": this.recovered,
         "damaged": this.damaged,
         "branches_reset": 0 if this.links is None else this.links.resets,
         "rest_seconds": [round(seconds, 1) for seconds in this.quiet_seconds],

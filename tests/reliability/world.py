@@ -11,11 +11,14 @@
 The file says ``seed``, ``port`` (of the web server), ``unses`` (their ports), ``pace`` (seconds between two sets of a
 provider, on average), ``providers`` (pid, password and name of each); and, where there are such, ``notifiers`` (the
 endpoint of the port of notifiers), ``noticed`` (pid and name of each provider that the notifier tells of), ``rs``
-(the port of the registration server), ``newcomers`` (seconds between two of them, on average).
+(the port of the registration server), ``newcomers`` (seconds between two of them, on average); ``push`` (the port of
+the push server: all providers are :mod:`sites`), ``hub`` (the port of the content user server) and ``subscriber``
+(the port of the one that subscribes there: nobody begins before it has).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import time
@@ -28,8 +31,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.stdio import StandardIO
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.protocols.basic import LineReceiver
+from twisted.web import server
 from twisted.web.http import CACHED
-from twisted.web.server import Request, Site
+from twisted.web.server import Request
 
 from tests.support.processes.origin import WatchfulOrigin
 
@@ -38,6 +42,8 @@ from .newcomers import Newcomers
 from .notices import Noticed, Notifier
 from .pages import Page, content
 from .providers import Provider, Publisher
+from .sites import DOCUMENTS, Site
+from .subscriber import Subscriber
 
 SLOW_SECONDS = 3.0
 LAG_SECONDS = 0.1
@@ -52,9 +58,12 @@ class Pages(WatchfulOrigin):
         super().__init__()
         self._world = world
 
+    def render_GET(self, request: Request) -> int | bytes:
+        # Those who ask for proofs are no robots.
+        secret = self._world.secret(request.path.decode())
+        return super().render_GET(request) if secret is None else secret
+
     def asked(self, request: Request, path: str, provider: str, active: int) -> float:
-        if self._world.secret(path) is not None:
-            return 0.0
         page = self._world.page(path)
         agent = (request.getHeader("user-agent") or "").split(" ")[0]
         pid = self._world.pid(path)
@@ -62,15 +71,17 @@ class Pages(WatchfulOrigin):
         return SLOW_SECONDS if page is not None and page.trouble == "slow" else self._world.answer_seconds
 
     def answer(self, request: Request, path: str) -> None:
-        secret = self._world.secret(path)
-        if secret is not None:
-            request.write(secret)
-            request.finish()
-            return
         page = self._world.page(path)
+        document, kind = self._world.document(path)
         body = b""
         cut = False
-        if page is None or not page.exists:
+        if document is not None:
+            if request.setETag(f'"{hashlib.md5(document).hexdigest()}"'.encode()) is not CACHED:
+                body = document
+                request.setHeader("content-type", kind)
+                request.setHeader("content-length", str(len(body)))
+                request.write(body)
+        elif page is None or not page.exists:
             request.setResponseCode(404)
         elif page.trouble.isdigit():
             request.setResponseCode(int(page.trouble))
@@ -111,14 +122,15 @@ class World:
         self._providers: dict[str, Provider] = {}
         self._orders = orders
         self._newcomers: Newcomers | None = None
+        self._keys: dict[str, bytes] = {}
 
     def start(self) -> None:
         """Open the port; the providers begin."""
-        reactor.listenTCP(self.port, Site(Pages(self)), interface="127.0.0.1", backlog=500)  # type: ignore[attr-defined]
+        reactor.listenTCP(self.port, server.Site(Pages(self)), interface="127.0.0.1", backlog=500)  # type: ignore[attr-defined]
         self._ticked = time.monotonic()
         LoopingCall(self._tick).start(LAG_SECONDS, now=False)
-        for pid, password, name in self._orders["providers"]:
-            self.add(Publisher(self, pid, password, name))
+        providers = [self._made(*each) for each in self._orders["providers"]]
+        self._live(self._begin(providers))
         if "noticed" in self._orders:
             notifier = Notifier(self._orders["notifiers"])
             for pid, name in self._orders["noticed"]:
@@ -128,24 +140,44 @@ class World:
             self._newcomers = Newcomers(self, self._orders["rs"], self._orders["newcomers"])
             self._live(self._newcomers.live())
 
+    def _made(self, pid: int, password: str, name: str) -> Publisher:
+        if "push" not in self._orders:
+            return Publisher(self, pid, password, name)
+        site = Site(self, pid, password, name, self._orders["push"])
+        self._keys[site.key_path] = site.key.encode()
+        # Its documents may be asked for before it says anything.
+        self._providers[name] = site
+        return site
+
+    async def _begin(self, providers: list[Publisher]) -> None:
+        if "subscriber" in self._orders:
+            await Subscriber(self, self._orders["subscriber"], self._orders["hub"]).subscribe()
+        for each in providers:
+            self.add(each)
+
     def add(self, provider: Publisher) -> None:
         """It publishes from now on."""
         self._providers[provider.name] = provider
-        # Two connections at once, now and then.
-        for first in (True, False):
-            self._live(provider.live(first))
+        for life in provider.lives():
+            self._live(life)
 
     def _live(self, life: Coroutine[Any, Any, None]) -> None:
         Deferred.fromCoroutine(life).addErrback(self._broken)
 
     def secret(self, path: str) -> bytes | None:
-        """What a newcomer has put at this path, as a proof."""
-        return None if self._newcomers is None else self._newcomers.files.get(path)
+        """What a newcomer, or a site that pushes, has put at this path, as a proof."""
+        return self._keys.get(path) or (None if self._newcomers is None else self._newcomers.files.get(path))
 
     def page(self, path: str) -> Page | None:
         """What the web server has at this path."""
         _, provider, name = path.split("/", 2)
         return self._providers[provider].pages.get(name)
+
+    def document(self, path: str) -> tuple[bytes | None, str]:
+        """The sitemap or the feed that it has there, and its type; None: it is none."""
+        _, name, file = path.split("/", 2)
+        site = self._providers[name]
+        return (site.document(file) if isinstance(site, Site) else None), DOCUMENTS.get(file, "")
 
     def pid(self, path: str) -> int:
         """Whose this path is."""

@@ -47,7 +47,7 @@ class WatchfulOrigin(Resource):
         """Answer it, as a whole and at once."""
         raise NotImplementedError
 
-    def render_GET(self, request: Request) -> int:
+    def render_GET(self, request: Request) -> int | bytes:
         path = request.path.decode()
         provider = path.strip("/").split("/")[0]
         active = 1 + sum(not _is_closed(each) for each in self._active[provider])
