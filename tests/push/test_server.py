@@ -373,6 +373,20 @@ def test_records_are_forgotten_as_fast_as_they_come(
     assert report(world)["pushes"] == [], "not some thousands in ten minutes"
 
 
+def test_who_begins_with_sets_that_wait_forgets_nothing(open_world: Callable[..., World]) -> None:
+    world = open_world(unknown_sites="register")
+    world.sites.files[FILE] = KEY.encode()
+    world.push("a")
+    world.pass_time(1)
+    world.uns.answer()
+    world.push("b")
+    world.pass_time(1)
+    world.restart()
+    world.clock.advance(engine.PURGE_SECONDS)
+    world.pass_time(1)
+    assert sorted(each["state"] for each in report(world)["pushes"]) == ["accepted", "told"]
+
+
 def test_many_hosts_from_one_address(open_world: Callable[..., World]) -> None:
     world = open_world(keys_max=3)
     answers = [world.get(url=f"http://h{number}.example/", key=KEY)[0] for number in range(5)]

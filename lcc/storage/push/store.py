@@ -194,8 +194,8 @@ class PushStore:
         return self.write(_answer, list(answers))
 
     def purge(self, before: int) -> Deferred[int]:
-        """Forget what was answered before then, all but the last :data:`RECORDS_MAX` numbers, and keys that were
-        refused before and that nothing waits for.
+        """Forget what was answered before then, all but the last :data:`RECORDS_MAX` that were told, and as many that
+        were refused, and keys that were refused before and that nothing waits for.
 
         :returns: how many; :data:`PURGED_AT_ONCE` or more: there may be others.
         """
@@ -365,15 +365,15 @@ def _answer(txn: Txn, answers: Sequence[Answer]) -> int:
 
 
 def _purge(txn: Txn, before: int) -> int:
-    newest = int(txn.value("SELECT value FROM meta WHERE name = 'push_number'", [], 0))
     # Numbers rise with time, more or less: the oldest ones are looked at, not all.
     sql = "SELECT number, time FROM pushset WHERE state = ? ORDER BY number LIMIT ?"
-    numbers = [
-        number
-        for state in (_TOLD, _REFUSED)
-        for number, time in txn.query(sql, [state, PURGED_AT_ONCE])
-        if time < before or number <= newest - RECORDS_MAX
-    ]
+    # They have gaps: what is too many is counted.
+    beyond = "SELECT number FROM pushset WHERE state = ? ORDER BY number DESC LIMIT 1 OFFSET ?"
+    numbers = []
+    for state in (_TOLD, _REFUSED):
+        too_many = int(txn.value(beyond, [state, RECORDS_MAX], 0))
+        rows = txn.query(sql, [state, PURGED_AT_ONCE])
+        numbers += [number for number, time in rows if time < before or number <= too_many]
     txn.execute_in("DELETE FROM pushset WHERE number IN ({in})", numbers)
     sql = (
         "SELECT id FROM pushkey WHERE state = 'refused' AND due_time < ?"
