@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lcc.config import QmConfig
 from lcc.domain.notices.deletions import is_mass_deletion
 from lcc.errors import StoreUnavailable
-from lcc.model import SetAnswer
+from lcc.model import SetAnswer, Source
 from lcc.storage.database.tables.order_rows import ALLOW_DELETIONS, DROP_DELETIONS, RETRY, add_order
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
 from lcc.storage.queue.admin import orders as admin_orders
@@ -82,6 +82,30 @@ def test_up_to_the_share_it_is_deleted(queue: Queue, kept: int, is_held: bool) -
     queue.send(2, *[notice(name, "1") for name in TEN[:kept]], full=True)
     assert paths(queue) == ("0123456789" if is_held else "01234")
     assert (held(queue) is not None) == is_held
+    queue.check_books()
+
+
+def test_what_was_deleted_before_and_what_others_name_does_not_count(queue: Queue) -> None:
+    queue.send(2, *[notice(name, delete=True) for name in TEN[6:]])
+    queue.send(3, *[notice(f"pushed{name}") for name in TEN[:8]], source=Source.PUSHED)
+    queue.fetch_all()
+    queue.send(4, *[notice(name, "1") for name in TEN[:2]], full=True)
+    sweep = held(queue)
+    assert sweep is not None and (sweep.deletions, sweep.told) == (4, 6)
+    tombstones = queue.database.query("SELECT urlkey, connseq, confirmed_time FROM lccurl WHERE state = 0")
+    queue.send(5, *[notice(name, "1") for name in TEN[:3]], full=True, now=99)
+    assert paths(queue) == "012" + "".join(f"pushed{name}" for name in TEN[:8]), "three of six"
+    assert set(tombstones) < set(
+        queue.database.query("SELECT urlkey, connseq, confirmed_time FROM lccurl WHERE state = 0")
+    )
+    queue.check_books()
+
+
+def test_content_that_waits_to_be_fetched_again_goes_as_well(queue: Queue) -> None:
+    """Whatever of it is looked at first."""
+    queue.send(2, *[notice(name, "2") for name in TEN])
+    queue.send(3, full=True, deletions=True)
+    assert paths(queue) == "" and all(row.delete for row in queue.rows()) and len(queue.files_to_delete()) == 10
     queue.check_books()
 
 
@@ -209,6 +233,32 @@ def test_rows_outside_of_the_roots_do_not_count(queue: Queue) -> None:
     queue.send(3, *[notice(f"in/{name}") for name in "abc"], full=True)
     assert held(queue) is None, "three of six, whatever lies outside"
     assert paths(queue) == "in/ain/bin/c"
+
+
+def test_what_is_fetched_from_outside_of_the_roots_does_not_count(queue: Queue) -> None:
+    provider = queue.database.now(get_provider, queue.pid)
+    assert provider
+    queue.database.now(change_provider, attrs.evolve(provider, roots=("http://site/", "http://other/")))
+    queue.carry_out()
+    queue.send(2, *[notice(name, furl=f"http://other/{name}") for name in "abcdef"])
+    queue.fetch_all()
+    queue.database.now(change_provider, provider)
+    queue.carry_out()
+    queue.send(3, *[notice(name, "1") for name in TEN[:6]], full=True)
+    assert held(queue) is None and paths(queue) == "012345", "four of ten"
+    queue.check_books()
+
+
+def test_what_it_named_and_was_found_damaged_is_fetched_again(queue: Queue) -> None:
+    queue.send(2, notice("0", "1"), full=True)
+    ((file,),) = queue.database.query("SELECT fetched_fileid FROM lccurl WHERE curl = 'http://site/0'")
+    result_of(queue.store.fetch_again(1, [file], 50))
+    order(queue, ALLOW_DELETIONS)
+    queue.carry_out()
+    assert [(row.notice.curl[12:], row.delete) for row in queue.rows()] == [("0", False)]
+    queue.fetch_all()
+    assert paths(queue) == "0"
+    queue.check_books()
 
 
 def test_what_was_sent_twice_is_held_once(queue: Queue) -> None:

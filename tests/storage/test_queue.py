@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from lcc.errors import Busy, code
-from lcc.model import Cursor, SetAnswer
+from lcc.model import Cursor, SetAnswer, SetPiece, Source, UnsStanding
+from lcc.model.notifiers import NoticeId
 from lcc.storage.database.tables import status
 from lcc.storage.providers.providers import change_provider, get_provider, order_removal, provider_status
 from lcc.storage.views import queue_rows, selected
@@ -226,6 +227,15 @@ def test_a_full_set_deletes_what_it_does_not_name(queue: Queue) -> None:
     assert len(queue.rows()) == 3
 
 
+def test_a_full_set_spares_what_need_not_be_fetched(queue: Queue) -> None:
+    queue.send(1, notice("a", "1"), notice("b"), notice("c"), notice("d"))
+    queue.fetch_all()
+    queue.send(2, notice("a", "1"), notice("b", ifabsent=True), notice("c", named_only=True), full=True)
+    gone = [name[12:13] for name, state in queue.cached().items() if state == "deleted"]
+    assert gone == ["d"] and not queue.rows()
+    queue.check_books()
+
+
 def test_a_full_set_spares_all_views_of_what_it_named_without_a_usable_mime_type(queue: Queue) -> None:
     queue.send(1, notice("a"), notice("a", mimetype="text/xml"), notice("b"))
     queue.fetch_all()
@@ -301,6 +311,8 @@ def test_only_a_full_set_that_was_asked_for_ends_the_request(queue: Queue) -> No
 
 
 def test_millions_of_queued_urls_that_a_full_set_does_not_name_are_not_told_one_by_one(queue: Queue) -> None:
+    queue.send(1, notice("earlier"))
+    queue.pid = queue.add_provider()
     queue.send(1, *[notice(f"{number}") for number in range(50)])
     first = queue.rows()[0]
     absorbed = queue.send(2, notice("7"), full=True)
@@ -331,6 +343,43 @@ def test_replay_at_every_prefix_changes_nothing(queue: Queue) -> None:
         queue.absorb([bigger.__class__(bigger.header, 0, bigger.notices, False)])
         assert state() == before
     queue.check_books()
+
+
+@pytest.mark.parametrize(("first", "upto"), [(0, 4), (1, 4), (2, 4), (3, 4), (0, 3), (1, 2)])
+def test_what_comes_again_cut_in_another_way_is_applied_once(queue: Queue, first: int, upto: int) -> None:
+    """What was applied of it may have been fetched meanwhile, and keeps its place."""
+    header = queue.header(1)
+    keyed = [queue.keyed(notice(name)) for name in "abcd"]
+    queue.absorb([SetPiece(header, 0, tuple(keyed[:3]), False)])
+    queue.record(queue.fetched(queue.rows()[0]))
+    again = SetPiece(header, first, tuple(keyed[first:upto]), False)
+    queue.absorb([again, SetPiece(header, 3, tuple(keyed[3:]), True)])
+    assert [(row.notice.curl[-1], row.seq) for row in queue.rows()] == [("b", 2), ("c", 3), ("d", 4)]
+    queue.check_books()
+
+
+def test_what_is_not_applied_stops_nothing_behind_it(queue: Queue) -> None:
+    """Sets in one transaction: of a provider that is gone, one that comes again, one that its notifier tells again."""
+    told = queue.header(0, uns="a", number=1, source=Source.POLLED, said=NoticeId("push/p", "x", 1, 0))
+    done = queue.header(1, uns="b", number=1)
+    for header, name in ((told, "t"), (done, "d")):
+        queue.absorb(queue.pieces(header, [notice(name)]))
+    queue.fetch_all()
+    gone = queue.header(1, uns="c", number=5, pid=999, answered=True)
+    again = queue.header(0, uns="d", number=7, source=Source.POLLED, said=told.said)
+    absorbed = queue.absorb(
+        [
+            *queue.pieces(gone, [notice("x"), notice("y")], 1),
+            *queue.pieces(done, [notice("d"), notice("d2")], 1),
+            *queue.pieces(again, [notice("t"), notice("t2")], 1),
+            *queue.pieces(queue.header(2, uns="z", number=9), [notice("new")]),
+        ]
+    )
+    found = [(answer.number, answer.code) for answer in absorbed.answers]
+    assert found == [(5, code("provider-gone")), (1, 0), (7, 0), (9, 0)]
+    assert [row.notice.curl[12:] for row in queue.rows()] == ["new"]
+    for uns, number in (("c", 5), ("d", 7), ("z", 9)):
+        assert result_of(queue.store.check_uns(uns, "e", number, 0)) is UnsStanding.FINE, "it was answered"
 
 
 def test_missing_elements_are_refused(queue: Queue) -> None:
@@ -504,3 +553,4 @@ def test_an_empty_full_set_tells_the_priority_of_what_it_leaves(queue: Queue) ->
     queue.send(1, notice("page"))
     absorbed = queue.send(2, full=True, deletions=True)
     assert list(absorbed.queued) == [queue.pid] and absorbed.priorities == {queue.pid: 1}
+    assert queue.stats("maxconnseq") == queue.stats("fullconnseq") == 2

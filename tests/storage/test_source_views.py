@@ -201,3 +201,34 @@ def test_a_notice_over_quota_does_not_name_what_is_polled(queue: Queue) -> None:
     queue.check_books()
     queue.fetch_all()
     assert there(queue) == set() and there(queue, POLLED) == {"a"}
+
+
+def test_a_full_set_takes_back_its_own_word_only(queue: Queue) -> None:
+    for number, source in ((2, TOLD), (9, PUSHED)):
+        queue.send(number, notice("waits"), notice("there"), source=source)
+    queue.record(*[queue.fetched(row) for row in queue.rows() if row.notice.curl.endswith("there")])
+    queue.send(0, notice("polled"), source=POLLED)
+    queue.send(3, notice("pushed"), source=PUSHED)
+    queue.send(5, notice("same"), notice("fetched"))  # of the same session, in a set before
+    queue.record(*[queue.fetched(row) for row in queue.rows() if row.notice.curl.endswith("fetched")])
+    before = {row.notice.curl[12:]: row for row in queue.rows()}
+    queue.send(5, full=True, deletions=True)
+    after = {row.notice.curl[12:]: row for row in queue.rows()}
+    assert after["polled"] == before["polled"] and after["pushed"] == before["pushed"]
+    assert after["waits"].source == PUSHED and not after["waits"].delete
+    assert after["same"].delete
+    assert queue.database.query("SELECT curl, source FROM lccurl WHERE state = 1") == [("http://site/there", PUSHED)]
+    queue.check_books()
+
+
+def test_a_full_set_takes_away_what_is_left_of_a_poll_that_was_taken_back(queue: Queue) -> None:
+    queue.send(0, notice("page"), source=POLLED)
+    queue.fetch_all()
+    queue.send(1, notice("page", "1"))
+    queue.send(0, notice("page", retract=True), source=POLLED)
+    before = last_change(queue)
+    queue.send(2, full=True, deletions=True, now=70)
+    assert queue.database.query("SELECT state, confirmed_time FROM lccurl") == [(0, 70)]
+    assert last_change(queue) == before and changes(queue, before) == {}, "nobody was shown it"
+    assert queue.files_to_delete() == [1] and all(row.delete for row in queue.rows())
+    queue.check_books()

@@ -3,6 +3,7 @@ source allows, and nothing else, is queued or cached, whatever fetches are out m
 
 from __future__ import annotations
 
+from itertools import permutations
 from random import Random
 from typing import Any
 
@@ -283,6 +284,24 @@ def test_what_the_last_word_of_each_allows(long_lived: Queue, seed: int) -> None
 @given(seed=st.integers(0, 2**32))
 def test_what_the_last_word_of_each_allows_on_mariadb(long_lived: Queue, seed: int) -> None:
     Walk(long_lived, Random(seed)).run(20)
+
+
+@pytest.mark.parametrize("is_fetched", [False, True])
+def test_two_that_name_a_page(queue: Queue, is_fetched: bool) -> None:
+    """Both do from then on; but a hint adds nothing to the site's own word."""
+    expected = {}
+    for both in permutations(Source, 2):
+        path = "-".join(source.name or "" for source in both)
+        for number, source in enumerate(both, 1):
+            queue.send(number if source & SITE else 0, notice(path, ifabsent=bool(source & HINTS)), source=source)
+            if is_fetched:
+                queue.fetch_all()
+        expected[path] = both[0] if both[0] & SITE and both[1] & HINTS else both[0] | both[1]
+    table = "lccurl" if is_fetched else "qdb"
+    found = queue.database.query(f"SELECT curl, source FROM {table} WHERE pid = ?", [queue.pid])
+    assert {curl[12:]: Source(source) for curl, source in found} == expected
+    assert len(expected) == 30
+    queue.check_books()
 
 
 Words = list[tuple[Source, bool, dict[str, str]]]

@@ -139,6 +139,7 @@ def test_typed_views_are_fetched_instead(queue: Queue) -> None:
     queued = queue.rows()
     assert sorted(row.notice.mimetype for row in queued) == ["text/html", "text/plain"]
     assert len({(row.psetid, row.seq) for row in queued}) == 2
+    assert (queued[0].key, queued[0].seq) == (min(row.key for row in queued), 1), "one has the place of the notice"
     queue.record(*[fetched(queue, row, row.notice.mimetype, content="new") for row in queued])
     assert [row[:2] for row in rows(queue)] == [("text/html", "told,pushed"), ("text/plain", "told,pushed")]
     assert all(row[3] not in before for row in rows(queue))
@@ -372,4 +373,65 @@ def test_what_is_polled_or_listed_as_well_stays(queue: Queue) -> None:
     queue.record(fetched(queue, one(queue)))
     queue.send(3, HTML._replace(delete=True))
     assert [row[:2] for row in rows(queue)] == [("text/html", "listed,polled")]
+    queue.check_books()
+
+
+def test_sets_of_several_sources_in_one_transaction(queue: Queue) -> None:
+    """What each of them concerns is read, whichever comes first."""
+    plain, other = PAGE._replace(mimetype="text/plain"), PAGE._replace(curl="http://site/other")
+    queue.send(1, HTML, plain)
+    queue.fetch_all()
+    hint = queue.pieces(queue.header(0, source=FEED), [other, HTML._replace(curl="http://site/third")])
+    taken = queue.pieces(queue.header(3), [PAGE._replace(mimetype="", delete=True)])
+    assert [answer.code for answer in queue.absorb([*hint, *taken]).answers] == [0, 0]
+    assert rows(queue) == [], "also the views that the set does not name"
+    older = queue.pieces(queue.header(2), [HTML, other._replace(mimetype="text/html")])
+    queue.absorb([*hint, *older])
+    for late in (HTML, PAGE, PAGE._replace(mimetype="text/rtf")):
+        send(queue, FEED, 0, late)
+    found = sorted((row.notice.curl[12:], row.notice.mimetype) for row in queue.rows() if not row.delete)
+    expected = [("other", ANY_TYPE), ("other", "text/html"), ("third", "text/html")]
+    assert found == expected, "nothing of what its site has taken away since"
+    queue.check_books()
+
+
+def named(queue: Queue) -> dict[str, int]:
+    """Mime type of what is queued to be fetched -> who names it."""
+    return {row.notice.mimetype: row.source for row in queue.rows() if not row.delete}
+
+
+def test_of_typed_and_untyped_views_the_typed_ones_are_meant(queue: Queue) -> None:
+    send(queue, FEED, 0, PAGE)
+    queue.send(1, HTML)
+    send(queue, PUSHED, 2, PAGE)
+    assert named(queue) == {"text/html": Source.TOLD | PUSHED, ANY_TYPE: FEED}
+    queue.check_books()
+
+
+def test_hints_stay_while_the_site_names_a_view_by_another_word(queue: Queue) -> None:
+    send(queue, FEED, 0, PAGE)
+    send(queue, PUSHED, 9, HTML)
+    queue.send(5, HTML)
+    queue.send(6, HTML._replace(delete=True))
+    assert named(queue) == {"text/html": PUSHED, ANY_TYPE: FEED}
+    queue.check_books()
+
+
+def test_hints_go_where_a_view_stays_because_it_is_polled(queue: Queue) -> None:
+    send(queue, FEED, 0, PAGE)
+    queue.send(1, HTML)
+    send(queue, POLLED, 0, HTML)
+    queue.send(2, HTML._replace(delete=True))
+    assert named(queue) == {"text/html": POLLED}
+    queue.check_books()
+
+
+def test_a_page_that_its_site_names_as_well_is_no_hint(queue: Queue) -> None:
+    send(queue, FEED, 0, PAGE)
+    send(queue, PUSHED, 1, PAGE)
+    queue.send(2, HTML, HTML._replace(curl="http://site/other"))
+    tombstones = "SELECT COUNT(*) FROM lccurl"
+    queue.send(3, HTML._replace(delete=True), HTML._replace(curl="http://site/other", delete=True))
+    assert named(queue) == {ANY_TYPE: PUSHED | FEED}
+    assert queue.database.query(tombstones) == [(2,)], "none of pages that had no such view"
     queue.check_books()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from lcc.interfaces import IQueueRules
 from lcc.model import COUNTED, KeyedNotice, SetHeader, UrlNotice
-from lcc.storage.database.tables.key_ranges import PAGE_BYTES, all_views_key
+from lcc.storage.database.tables.key_ranges import all_views_key
 from lcc.storage.database.tables.rows import CACHED, TOLD
 from lcc.storage.database.tables.stored_notices import read_notice
 from lcc.storage.database.transactions import Txn
@@ -119,7 +119,7 @@ def _queue(write: WriteTransaction, rules: IQueueRules, failed: list[_Failed]) -
     keys = [row.key for row in failed]
     rows.load(keys, {all_views_key(key) for key in keys})
     # What others than the provider name depends on all views of the page.
-    rows.load_views({row.key[:PAGE_BYTES] for row in failed if row.source != TOLD})
+    rows.load_views({row.key for row in failed if row.source != TOLD})
     sql = "SELECT urlkey, state, generation, confirmed_time FROM lccurl WHERE urlkey IN ({in})"
     known = {key: (state, generation, time) for key, state, generation, time in txn.query_in(sql, keys)}
     held = held_sweeps(txn, registered)

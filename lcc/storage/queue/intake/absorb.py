@@ -17,7 +17,7 @@ from lcc.errors import code
 from lcc.interfaces import IQueueRules
 from lcc.model import HINTS, SITE, SetAnswer, SetHeader, SetPiece, Source
 from lcc.model.frontend.moves import Fence
-from lcc.storage.database.tables.key_ranges import PAGE_BYTES, all_views_key, is_all_views, is_untyped, untyped_key
+from lcc.storage.database.tables.key_ranges import all_views_key, is_all_views, is_untyped, untyped_key
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.intake.batch import Batch, SetPart
 from lcc.storage.queue.intake.fresh_rows import FreshRows, first_set_questions, idle_providers
@@ -181,21 +181,18 @@ def _load_more(rows: RowCache, write: WriteTransaction, parts: Sequence[SetPart]
     pages: set[bytes] = set()
     all_views: set[bytes] = set()
     untyped: set[bytes] = set()
-    newest: dict[int, int] = {}
     for part in parts:
-        pid, connseq = part.header.pid, part.header.connseq
-        seen = newest.get(pid, write.stats(pid).maxconnseq)
-        if write.stats(pid).untyped and part.header.source & SITE:
+        stats = write.stats(part.header.pid)
+        if stats.untyped and part.header.source & SITE:
             untyped.update([untyped_key(key) for key, notice in part.notices if notice.delete])
         if part.header.source & HINTS:
-            pages.update([key[:PAGE_BYTES] for key, _notice in part.notices])
+            pages.update([key for key, _notice in part.notices])
             continue
-        pages.update([key[:PAGE_BYTES] for key, _notice in part.notices if is_all_views(key)])
+        pages.update([key for key, _notice in part.notices if is_all_views(key)])
         if part.header.source != Source.TOLD:
-            pages.update([key[:PAGE_BYTES] for key, _notice in part.notices if is_untyped(key)])
-        if connseq < seen:
+            pages.update([key for key, _notice in part.notices if is_untyped(key)])
+        if part.header.connseq < stats.maxconnseq:
             all_views.update([all_views_key(key) for key, _ in part.notices])
-        newest[pid] = max(seen, connseq)
     if all_views or untyped:
         rows.load(untyped, all_views)
     if pages:

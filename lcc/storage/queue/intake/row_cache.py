@@ -216,10 +216,10 @@ class RowCache:
     def load_views(self, pages: Iterable[bytes]) -> None:
         """Read the rows of all views of these pages.
 
-        :param pages: prefixes of their keys.
+        :param pages: a key of each.
         """
         txn = self.write.txn
-        ranges = sorted({views_range(page) for page in pages})
+        ranges = sorted({views_range(key) for key in pages})
         for start in range(0, len(ranges), _RANGES_AT_ONCE):
             some = ranges[start : start + _RANGES_AT_ONCE]
             where = " OR ".join(["urlkey BETWEEN ? AND ?"] * len(some))
