@@ -111,6 +111,14 @@ def test_a_batch_is_tried_again(queue: Queue) -> None:
     queue.check_books()
 
 
+def test_an_error_of_a_batch_that_is_asked_for_again_meanwhile(queue: Queue) -> None:
+    (out,) = ask(queue, BATCH)
+    (row,) = ask(queue, BATCH)
+    assert row.generation > out.generation
+    recorded = queue.record(queue.failed(out, code("connect-refused")))
+    assert list(recorded.held) == [queue.pid] and queue.rows() == [row] and not missed(queue)
+
+
 def test_a_batch_that_an_older_version_has_stored_as_one_file(queue: Queue) -> None:
     (row,) = ask(queue, BATCH)
     queue.record(queue.fetched(row))

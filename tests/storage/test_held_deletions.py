@@ -28,7 +28,7 @@ TEN = [f"{number}" for number in range(10)]
 DAY = 86400
 
 
-@pytest.fixture(params=[2, 5000])
+@pytest.fixture(params=[3, 5000])
 def queue(database: DirectDatabase, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Queue:
     monkeypatch.setattr(sweep, "PAGE_ROWS", request.param)
     return filled(Queue(database, GUARDED))

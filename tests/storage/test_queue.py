@@ -159,13 +159,13 @@ def test_deleting_what_is_being_fetched(queue: Queue) -> None:
 
 
 def test_a_row_that_does_nothing_is_taken_away(queue: Queue) -> None:
-    queue.send(1, notice("a"), notice("b"))
-    queue.send(2, notice("a", delete=True), notice("b", delete=True))
-    first, second = queue.rows()
-    queue.send(3, notice("b"))
-    recorded = queue.record(removed=[(first.key, first.generation), (second.key, second.generation)])
-    assert [row.key for row in recorded.again] == [second.key]
-    assert [row.key for row in queue.rows()] == [second.key]
+    queue.send(1, notice("a"), notice("b"), notice("c"))
+    queue.send(2, *[notice(name, delete=True) for name in "abc"])
+    rows = queue.rows()
+    queue.send(3, notice("b"), notice("c"))
+    queue.send(4, notice("c", delete=True))
+    recorded = queue.record(removed=[(row.key, row.generation) for row in rows])
+    assert [row.key for row in recorded.again] == [row.key for row in queue.rows()] == [row.key for row in rows[1:]]
     queue.check_books()
 
 

@@ -195,3 +195,9 @@ def test_only_so_many_errors_are_kept(database: object) -> None:
     queue.record(*[queue.failed(row, 404) for row in queue.rows()])
     status = queue.database.now(provider_status, queue.pid, 10)
     assert (status.error_count, [error.number for error in status.errors]) == (5, [4, 5])
+
+
+def test_a_long_name_of_a_charset_is_cut(queue: Queue) -> None:
+    queue.send(1, notice("a"))
+    queue.record(queue.fetched(queue.rows()[0], charset="\U0001f600" * 300))
+    assert queue.database.query("SELECT charset FROM lccurl") == [("\U0001f600" * 255,)]

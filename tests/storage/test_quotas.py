@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from lcc.errors import code
+from lcc.model import Source
 from lcc.storage.providers.providers import change_provider, get_provider, provider_status
 from tests.support.queue import Queue, notice
 
@@ -115,6 +116,50 @@ def test_content_of_something_told_again_meanwhile_is_no_error(queue: Queue) -> 
     assert [again.key for again in recorded.again] == [row.key] and errors(queue) == []
     queue.record(queue.fetched(queue.rows()[0], "123"))
     assert queue.stats("space_used") == 3
+    queue.check_books()
+
+
+def test_a_file_that_was_refused_does_not_come_back(queue: Queue) -> None:
+    """Its result comes twice, the second time when there is room: it has been removed by then."""
+    queue.send(1, notice("a"))
+    queue.fetch_all()
+    limit(queue, space_max_bytes=5)
+    queue.send(2, notice("a", "1"))
+    result = queue.fetched(queue.rows()[0], "too long")
+    queue.record(result)
+    assert errors(queue) == [(SPACE, "a")] and queue.files_to_delete() == [2]
+    limit(queue, space_max_bytes=None)
+    queue.send(3, notice("a", "2"))
+    queue.record(result)
+    assert queue.database.query("SELECT fetched_fileid FROM lccurl") == [(1,)]
+    queue.fetch_all()
+    assert queue.database.query("SELECT fetched_fileid FROM lccurl") == [(3,)]
+    queue.check_books()
+
+
+def test_what_is_fetched_of_a_row_that_does_nothing_leaves_a_tombstone(queue: Queue) -> None:
+    limit(queue, space_max_bytes=5)
+    queue.send(1, notice("a", "1"))
+    (out,) = queue.rows()
+    queue.send(2, notice("a", "2", length=9))
+    (row,) = queue.rows()
+    assert row.delete
+    queue.record(queue.fetched(out))
+    sql = "SELECT state, curl, mimetype, connseq, source, generation, change_number FROM lccurl"
+    told = (out.notice.curl, out.notice.mimetype, row.connseq, row.source)
+    assert queue.database.query(sql) == [(0, *told, out.generation, 0)]
+    assert queue.rows() == [] and queue.files_to_delete() == [1]
+    queue.check_books()
+
+
+def test_polled_content_counts_once_its_provider_names_it(queue: Queue) -> None:
+    """Though it is the same content."""
+    queue.send(0, notice("a"), source=Source.POLLED)
+    queue.fetch_all()
+    queue.send(1, notice("a", "1"))
+    limit(queue, files_max=0)
+    queue.fetch_all()
+    assert errors(queue) == [(FILES, "a")] and queue.stats("files_used") == 0
     queue.check_books()
 
 

@@ -206,17 +206,26 @@ def test_a_notice_over_quota_does_not_name_what_is_polled(queue: Queue) -> None:
 def test_a_full_set_takes_back_its_own_word_only(queue: Queue) -> None:
     for number, source in ((2, TOLD), (9, PUSHED)):
         queue.send(number, notice("waits"), notice("there"), source=source)
+    queue.send(4, notice("both"))
     queue.record(*[queue.fetched(row) for row in queue.rows() if row.notice.curl.endswith("there")])
-    queue.send(0, notice("polled"), source=POLLED)
+    queue.send(0, notice("polled"), notice("both"), source=POLLED)
     queue.send(3, notice("pushed"), source=PUSHED)
     queue.send(5, notice("same"), notice("fetched"))  # of the same session, in a set before
     queue.record(*[queue.fetched(row) for row in queue.rows() if row.notice.curl.endswith("fetched")])
     before = {row.notice.curl[12:]: row for row in queue.rows()}
-    queue.send(5, full=True, deletions=True)
+    absorbed = queue.send(5, full=True, deletions=True, now=70)
     after = {row.notice.curl[12:]: row for row in queue.rows()}
     assert after["polled"] == before["polled"] and after["pushed"] == before["pushed"]
     assert after["waits"].source == PUSHED and not after["waits"].delete
+    assert after["waits"].generation == before["waits"].generation
+    assert after["both"].source == POLLED and not after["both"].delete
+    assert after["both"].generation > before["both"].generation, "what is out was fetched for its provider"
+    assert absorbed.touched == {after["both"].key}
     assert after["same"].delete
+    sql = (
+        "SELECT curl, state, confirmed_time FROM lccurl WHERE curl LIKE '%same' OR curl LIKE '%fetched' ORDER BY curl"
+    )
+    assert queue.database.query(sql) == [("http://site/fetched", 0, 70), ("http://site/same", 0, 70)]
     assert queue.database.query("SELECT curl, source FROM lccurl WHERE state = 1") == [("http://site/there", PUSHED)]
     queue.check_books()
 

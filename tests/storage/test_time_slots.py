@@ -70,6 +70,13 @@ def test_a_row_that_has_changed_meanwhile_stays(queue: Queue) -> None:
     queue.check_books()
 
 
+def test_a_row_whose_hours_are_open_again_is_given_back(queue: Queue) -> None:
+    queue.send(1, notice("a"), notice("b", hours="3"), now=12 * HOUR)
+    assert close(queue, FETCH_NOW, *queue.rows()) == ["a"]
+    assert counts(queue) == [(1, FETCH_NOW, 1), (1, 3, 1)]
+    queue.check_books()
+
+
 def test_a_slot_is_opened_in_pages_and_never_twice(queue: Queue) -> None:
     queue.send(1, *[notice(f"x{name}") for name in "abcde"])
     queue.send(2, *[notice(f"x{name}") for name in "fg"])
@@ -127,7 +134,10 @@ def test_delays_are_saved(queue: Queue) -> None:
     result_of(store.save_delays(rows))
     assert result_of(store.delays()) == rows
     result_of(store.save_delays([Delay(0, 0.0, ""), Delay(5, 1_700_000_300.0, "hours")]))
-    assert result_of(store.delays()) == [rows[1], rows[2], Delay(5, 1_700_000_300.0, "hours")]
+    left = [rows[1], rows[2], Delay(5, 1_700_000_300.0, "hours")]
+    assert result_of(store.delays()) == left
+    result_of(store.record([], [], 20, (), [Delay(3, 0.0, ""), rows[0]]))
+    assert result_of(store.delays()) == [rows[0], *left[1:]], "with results, too"
 
 
 def test_slots_opened(queue: Queue) -> None:

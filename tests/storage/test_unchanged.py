@@ -89,6 +89,11 @@ def test_other_names_are_a_change(queue: Queue) -> None:
     queue.send(2, notice("page", burl="http://site/browse", subtype="a: b"))
     queue.record(unchanged(row_of(queue)))
     assert cache(queue, "change_number", "burl", "subtype") == (change + 1, "http://site/browse", "a: b")
+    # Also if the server renews its header meanwhile, which nobody is told of.
+    queue.send(3, notice("page", subtype="c: d"))
+    answer = unchanged(row_of(queue))._replace(headers='["Date","now"]')
+    queue.record(answer)
+    assert cache(queue, "change_number", "subtype") == (change + 2, "c: d")
     queue.check_books()
 
 
@@ -144,6 +149,7 @@ def test_content_that_was_replaced_meanwhile_is_not_confirmed(queue: Queue) -> N
     outcome = queue.record(unchanged(second))
     third = row_of(queue)
     assert outcome.requeued and third.stored == Stored("1.2", '"e"', 100, 5)
+    assert queue.database.query("SELECT bad_code, bad_text FROM qdb") == [(0, "")], "it has not failed"
     queue.record(unchanged(third))
     assert queue.rows() == [] and cache(queue, "fetched_fileid") == (2,)
     queue.check_books()

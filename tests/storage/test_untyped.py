@@ -84,6 +84,16 @@ def test_a_type_that_is_not_taken_is_an_error(queue: Queue) -> None:
     assert code == CODES["mimetype-not-accepted"] and message.endswith(": video/mp4")
     assert queue.files_to_delete() == [1]
     queue.check_books()
+    send(queue, PUSHED, 2, PAGE)
+    queue.record(fetched(queue, one(queue), "video/" + "x" * 300))
+    message = queue.database.query("SELECT message FROM urlerrs ORDER BY number DESC")[0][0]
+    assert message.endswith(": video/" + "x" * 249)
+
+
+def test_a_type_that_was_told_is_not_judged_again(queue: Queue) -> None:
+    send(queue, PUSHED, 1, HTML)
+    queue.record(queue.fetched(one(queue)))
+    assert rows(queue) == [("text/html", "pushed", "", 1)]
 
 
 def test_a_type_that_is_not_taken_is_an_error_of_those_that_do_not_poll(queue: Queue) -> None:
@@ -213,11 +223,27 @@ def test_polled_documents_are_taken_whatever_their_type(queue: Queue) -> None:
     send(queue, POLLED, 0, PAGE)
     queue.record(fetched(queue, one(queue), "application/rss+xml"))
     assert rows(queue) == [("application/rss+xml", "polled", "", 1)]
+    assert queue.database.query("SELECT * FROM urlerrs") == []
     queue.check_books()
     send(queue, FEED, 0, PAGE)  # somebody links to the feed
     queue.record(fetched(queue, one(queue), "application/rss+xml", content="new"))
     assert rows(queue) == [("application/rss+xml", "polled", "", 2)]
     assert queue.rows() == []
+    queue.check_books()
+
+
+def test_a_polled_document_of_no_type(queue: Queue) -> None:
+    send(queue, POLLED, 0, PAGE)
+    queue.record(fetched(queue, one(queue), ""))
+    assert rows(queue) == [("application/octet-stream", "polled", "", 1)]
+
+
+def test_a_typed_view_that_is_only_polled_takes_no_place(queue: Queue) -> None:
+    send(queue, FEED, 0, PAGE)
+    queue.record(fetched(queue, one(queue)))
+    send(queue, POLLED, 0, HTML)
+    queue.record(fetched(queue, one(queue)))
+    assert sorted(row[:2] for row in rows(queue)) == [("text/html", "feed"), ("text/html", "polled")]
     queue.check_books()
 
 
@@ -242,7 +268,8 @@ def test_a_page_that_becomes_a_document_of_another_type(queue: Queue) -> None:
 
 def test_where_it_was_fetched_from(queue: Queue) -> None:
     queue.send(1, HTML)
-    queue.record(queue.fetched(one(queue), url="http://site/other", moved="http://site/moved"))
+    queue.record(queue.fetched(one(queue), url="http://site/other", moved="http://site/moved", revalidate=True))
+    assert queue.database.query("SELECT revalidate FROM lccurl") == [(1,)], "the next fetch begins at the same URL"
     sql = "SELECT fetched_url, moved_url, change_number FROM lccurl"
     ((url, moved, change),) = queue.database.query(sql)
     assert (url, moved) == ("http://site/other", "http://site/moved")
@@ -303,6 +330,7 @@ def test_the_header_of_an_answer_not_modified(queue: Queue) -> None:
         ("", '["A","1"]', ["A", "1"]),
         ('["A","1","B","2"]', '["a","3"]', ["B", "2", "a", "3"]),
         ('["Content-Length","5"]', '["Content-Length","0","ETag","x"]', ["Content-Length", "5", "ETag", "x"]),
+        ('["Content-Encoding","gzip"]', '["Content-Encoding","br","Content-Type","x"]', ["Content-Encoding", "gzip"]),
         ('["A","1"]', "no JSON", None),
         ('["A","1"]', '["A"]', None),
         ('["A","1"]', "{}", None),
@@ -329,9 +357,11 @@ def test_a_hint_is_about_the_typed_view(queue: Queue) -> None:
     queue.check_books()
 
 
-def test_what_is_retracted_does_not_come_back_with_the_typed_view(queue: Queue) -> None:
+@pytest.mark.parametrize("is_fetched", [False, True])
+def test_what_is_retracted_does_not_come_back_with_the_typed_view(queue: Queue, is_fetched: bool) -> None:
     send(queue, PUSHED, 1, PAGE)
-    queue.fetch_all()
+    if is_fetched:
+        queue.fetch_all()
     queue.send(2, HTML)
     send(queue, PUSHED, 3, PAGE._replace(retract=True))
     queue.fetch_all()

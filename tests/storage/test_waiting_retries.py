@@ -72,6 +72,17 @@ def test_what_does_not_reach_the_site_is_no_attempt(queue: Queue) -> None:
     assert queue.database.query("SELECT code FROM urlerrs") == [(1302,)]
 
 
+def test_an_error_of_the_site_of_what_was_told_anew_meanwhile(queue: Queue) -> None:
+    """It says nothing of the new notice."""
+    queue.send(1, notice("a"), notice("b"))
+    out = queue.rows()[0]
+    queue.send(2, notice("a", "1"))
+    before = queue.rows()
+    recorded = queue.record(queue.failed(out, 1302))
+    assert recorded.held == {queue.pid: 1302} and queue.rows() == before
+    queue.check_books()
+
+
 def test_a_long_text_is_cut(queue: Queue) -> None:
     queue.send(1, notice("a"))
     queue.record(queue.failed(queue.rows()[0], 503, "\U0001f600" * 1000))

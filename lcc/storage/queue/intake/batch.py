@@ -204,10 +204,12 @@ class Batch:
             rows.delete(key, standing, notice, header.pid)
         elif action is Action.WITHDRAW:
             rows.withdraw(key, standing)
-        elif action is Action.AGAIN and (queued := rows.queue.get(key)) is not None and queued.state.fetch:
-            rows.again(key, standing)
-        elif action is Action.AGAIN and place is not None:
-            self._fetch(key, notice, header, standing, place)
+        elif action is Action.AGAIN:
+            queued = rows.queue.get(key)
+            if queued is not None and queued.state.fetch:
+                rows.again(key, standing)
+            elif place is not None:
+                self._fetch(key, notice, header, standing, place)
 
     def _decide(self, key: bytes, header: SetHeader, source: int, notice: UrlNotice) -> Decision:
         """Where more than the provider's own sets have a say."""
