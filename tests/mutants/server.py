@@ -41,6 +41,7 @@ _PROCESSOR_FACTOR = 3
 _PROCESSOR_SECONDS = 2.0
 _IMPORTING_SECONDS = 20.0
 _BASELINE_SECONDS = 1500.0
+_NEAR_LINES = 6
 _EXPECTED = "ignore::pytest.PytestAssertRewriteWarning"
 _LEFT = 71
 """Exit status: it could not be changed in place, or that was not all."""
@@ -63,7 +64,8 @@ class Baseline(NamedTuple):
     failed: list[str]
 
     def noticing(self, path: str, mutant: Mutant) -> list[str]:
-        """The tests that can notice a change, quick ones first."""
+        """The tests that can notice a change: first those that are quick, and execute lines nearby that few others
+        do, because these are about it."""
         wanted = set(range(mutant.line, mutant.last_line + 1))
         tests = [test for test, files in self.lines.items() if wanted & set(files.get(path, ()))]
         if mutant.function is None:
@@ -71,7 +73,12 @@ class Baseline(NamedTuple):
             # tests of a file of which one does, or else all tests.
             beside = {_file_of(test) for test, files in self.lines.items() if files.get(path)}
             tests = [test for test in self.lines if _file_of(test) in beside] or list(self.lines)
-        return sorted(tests, key=self.seconds.__getitem__)
+            return sorted(tests, key=self.seconds.__getitem__)
+        near = set(range(mutant.line - _NEAR_LINES, mutant.last_line + _NEAR_LINES + 1))
+        nearby = {test: near & set(self.lines[test][path]) for test in tests}
+        often = Counter(line for lines in nearby.values() for line in lines)
+        rarity = {test: sum(1 / often[line] for line in lines) for test, lines in nearby.items()}
+        return sorted(tests, key=lambda test: self.seconds[test] / rarity[test])
 
     def can_be_changed_in_place(self, path: str, mutant: Mutant) -> bool:
         """Whether nothing of the change is executed before the tests are, or it may be a constant."""

@@ -214,6 +214,23 @@ def test_a_test_of_a_default_stands_beside_one_that_executes_the_file() -> None:
     assert base.noticing("h.py", default) == ["b.py::other", "a.py::defaults", "a.py::within"]
 
 
+def test_who_executes_what_few_others_do_comes_first() -> None:
+    """Of those that execute the changed line, the one that is about the branch behind it."""
+    line = next(mutant.line for mutant in mutants("f.py", DEFAULTS) if mutant.key.endswith("number < self.most"))
+    base = Baseline(
+        seconds={"quick": 0.1, "quicker": 0.09, "rare": 0.4, "slow": 40.0},
+        lines={test: {"f.py": [line]} for test in ("quick", "quicker")}
+        | {test: {"f.py": [line, line + 2]} for test in ("rare", "slow")},
+        importing={},
+        modules=[],
+        failed=[],
+    )
+    comparison = next(mutant for mutant in mutants("f.py", DEFAULTS) if mutant.line == line)
+    assert base.noticing("f.py", comparison) == ["quicker", "quick", "rare", "slow"]
+    seconds = base.seconds | {"rare": 0.2}
+    assert base._replace(seconds=seconds).noticing("f.py", comparison)[0] == "rare"
+
+
 # The whole.
 
 

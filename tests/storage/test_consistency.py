@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lcc.model.frontend.moves import Fence
 from lcc.storage.database.tables.order_rows import REBUILD, add_order
 from lcc.storage.queue.maintenance import consistency
 from lcc.storage.queue.maintenance.consistency import believed
+from tests.storage.test_following import fence
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 
@@ -105,6 +107,31 @@ def test_damage_is_mended(full: Queue, logged_errors: Any, damage: str, mend: Ca
         full.check_books()
         full.fetch_all()
         full.check_books()
+
+
+def test_providers_some_of_whose_rows_are_elsewhere_are_left_alone(
+    full: Queue, logged_errors: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consistency, "PAGE_ROWS", 3)
+    monkeypatch.setattr(consistency, "PAGE_SETS", 2)
+    query, write = full.database.query, full.database.now
+    before = query(COUNTERS)
+    first, second, third, fourth, *_ = (pid for (pid,) in query("SELECT pid FROM pidb ORDER BY pid"))
+    fence(full, second, Fence.LEFT)
+    fence(full, third, Fence.ARRIVING)
+    fence(full, fourth, Fence.FROZEN)
+    write(lambda txn: txn.execute("DELETE FROM qpsdb"))
+    write(lambda txn: txn.execute("UPDATE pstats SET files_used = 99"))
+    lonely = "INSERT INTO qpsdb (psetid, slot, pid, pri, connseq, fullset, firstseq, lastseq, nurls, time)"
+    for pid in (first, second):
+        write(lambda txn, pid: txn.execute(f"{lonely} VALUES (99{pid}, -1, {pid}, 0, 1, 0, 1, 5, 5, 0)"), pid)
+    queued = rebuild(full)
+    assert queued.keys() == {first, fourth}
+    assert {row[2] for row in query(SETS)} == {first, second, fourth}
+    assert [row[0] for row in query(SETS) if row[2] == second] == [990 + second]
+    expected = [(pid, 99, *rest) if pid in (second, third) else (pid, used, *rest) for pid, used, *rest in before]
+    assert query(COUNTERS) == expected
+    assert logged_errors.flush()
 
 
 @pytest.mark.parametrize("sql", ["DELETE FROM qpsdb", "UPDATE qpsdb SET nurls = 1"])

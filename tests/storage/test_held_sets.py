@@ -177,7 +177,7 @@ def test_what_nobody_takes_for_long_is_given_up_and_told(queue: Queue) -> None:
     fence(queue, here, Fence.FROZEN, 2)
     before = {pid: held(queue, pid) for pid in (whole, partly, here)}
     newest = {pid: pieces[-1].whole for pid, pieces in before.items()}
-    epoch, elsewhere = queue.database.now(fences.held_elsewhere)
+    _, elsewhere = queue.database.now(fences.held_elsewhere)
     assert elsewhere == {whole: newest[whole], partly: newest[partly]}
     step(queue, fences.give_up_old_held, 300)
     kept, new = held(queue, whole)

@@ -359,7 +359,7 @@ def test_what_comes_again_cut_in_another_way_is_applied_once(queue: Queue, first
 
 
 def test_what_is_not_applied_stops_nothing_behind_it(queue: Queue) -> None:
-    """Sets in one transaction: of a provider that is gone, one that comes again, one that its notifier tells again."""
+    """In one transaction: of a provider that is gone, what comes again, and what its notifier tells again."""
     told = queue.header(0, uns="a", number=1, source=Source.POLLED, said=NoticeId("push/p", "x", 1, 0))
     done = queue.header(1, uns="b", number=1)
     for header, name in ((told, "t"), (done, "d")):

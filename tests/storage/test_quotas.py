@@ -132,7 +132,7 @@ def test_a_file_that_was_refused_does_not_come_back(queue: Queue) -> None:
     queue.send(3, notice("a", "2"))
     queue.record(result)
     assert queue.database.query("SELECT fetched_fileid FROM lccurl") == [(1,)]
-    queue.fetch_all()
+    queue.record(queue.fetched(queue.rows()[0], "new"))
     assert queue.database.query("SELECT fetched_fileid FROM lccurl") == [(3,)]
     queue.check_books()
 
