@@ -83,3 +83,19 @@ def test_partial_sets_only(queue: Queue) -> None:
     queue.send(2, notice("b"))
     (ahead,), _ = result_of(queue.store.read_ahead([Cursor(queue.pid, 0, 0, 2, partial=True)]))
     assert [row.notice.curl[-1] for row in ahead.rows] == ["b"]
+
+
+@pytest.mark.parametrize("many", [11, 12, 30])
+def test_those_behind_one_with_many_sets(queue: Queue, many: int) -> None:
+    """Sets of several providers are looked at together, up to a limit."""
+    pids, cursors, expected = [], [], {}
+    for sets in (many, 5, 2):
+        queue.pid = queue.add_provider()
+        pids.append(queue.pid)
+        for connseq in range(1, sets + 1):
+            queue.send(connseq, notice(f"{connseq}"))
+        cursors.append(Cursor(queue.pid, 0, 0, 3))
+        expected[queue.pid] = [f"{number}" for number in range(1, min(sets, 3) + 1)]
+    aheads, providers = result_of(queue.store.read_ahead(cursors, pids))
+    assert {ahead.pid: [row.notice.curl[12:] for row in ahead.rows] for ahead in aheads} == expected
+    assert providers.keys() == set(pids)
