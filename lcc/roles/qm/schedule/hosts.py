@@ -148,7 +148,7 @@ class HostGroups:
             if union != provider:
                 self.later[pid] = provider
                 provider = union
-        if before == provider or (before is None and not provider.hosts):
+        if before == provider:
             return None
         touched = self._neighbours(pid)
         self._leave(pid)
@@ -166,8 +166,6 @@ class HostGroups:
 
     def withhold(self, pids: Iterable[int]) -> None:
         """These may be being fetched from by order of an earlier queue manager."""
-        if self._serial == NO:
-            return
         for pid in pids:
             self._withheld.add(pid)
             if (group := self._groups.get(pid)) is not None:
@@ -215,8 +213,8 @@ class HostGroups:
     def began(self, pid: int, begun: float) -> None:
         """A fetch of this provider began then, or earlier."""
         group = self._groups.get(pid)
-        if group is not None and begun > group.began:
-            group.began = begun
+        if group is not None:
+            group.began = max(group.began, begun)
 
     def stepped(self, step: float) -> None:
         """The wall clock was set by so many seconds."""
@@ -247,7 +245,7 @@ class HostGroups:
         return there.union(*(group.members for group in groups))
 
     def _is_serial(self, there: list[int]) -> bool:
-        return len(there) > 1 and (self._serial == ALL or any(self._known[pid].watched for pid in there))
+        return self._serial == ALL or any(self._known[pid].watched for pid in there)
 
     def _regroup(self, touched: set[int], now: float) -> Regrouped | None:
         gone = {id(group): group for pid in touched if (group := self._groups.pop(pid, None)) is not None}
