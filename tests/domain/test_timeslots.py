@@ -267,3 +267,13 @@ def test_slots_that_have_begun_are_told_once_each_the_latest_last() -> None:
     assert slots.begun(NOON - 1, NOON) == [12] and slots.begun(NOON, NOON) == []
     found = slots.begun(NOON - 26 * HOUR, NOON)
     assert len(found) == 24 and found[-3:] == [10, 11, 12]
+
+
+def test_a_change_of_the_clock_is_found_to_the_second() -> None:
+    """In Berlin, on 31 March 2024 at 1:00 UTC; a slot is half a day."""
+    changed = 1_711_846_800
+    for seconds in range(1, 40):
+        assert TimeSlots(2, 43_200, "Europe/Berlin").slot_end(changed - seconds) == changed
+        _since, end, _slot = TimeSlots(2, 43_200, "Europe/Berlin")._compute(changed + seconds, "")
+        assert (_since, end) == (changed, changed + 9 * 3600)
+        assert TimeSlots(2, 43_200, "Europe/Berlin").slot_end(changed - 0.25 * seconds) == changed

@@ -258,6 +258,15 @@ def fetched(connseq: int, source: int, words: str = "", **more: object) -> Cache
         (IFABSENT, TOLD, 8, 0, QueuedState(True, 5, TOLD), None, Action.KNOWN, Standing(8)),
         (IFABSENT, TOLD, 8, 0, None, gone(5, TOLD), Action.FETCH, Standing(8)),
         (NOTICE, TOLD, 8, 8, None, None, Action.FETCH, Standing(8)),
+        # It is polled, and was told and deleted before: others name it anew.
+        (NOTICE, PUSHED, 5, 0, None, cached(7, POLLED, "1:7"), Action.FETCH, Standing(5, PUSHED | POLLED, "1:7")),
+        # A hint is one more where hints are left, though the site has had its word.
+        (IFABSENT, LINK, 0, 0, None, cached(7, FEED, "1:7"), Action.KNOWN, Standing(7, FEED | LINK, "1:7")),
+        # Several at once.
+        (NOTICE, TOLD | FEED, 8, 0, None, None, Action.FETCH, Standing(8, TOLD | FEED)),
+        (RETRACT, FEED | POLLED, 0, 0, None, cached(0, FEED | POLLED), Action.DELETE, Standing(0, FEED)),
+        # Whose word it is that something unknown is gone.
+        (RETRACT, PUSHED, 8, 0, None, None, Action.DELETE, Standing(8, PUSHED)),
         (NOTICE, TOLD, 8, 9, None, None, Action.OLDER, Standing(0, 0)),
     ],
 )

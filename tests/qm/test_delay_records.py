@@ -311,3 +311,27 @@ def test_ends_that_hold_no_longer_are_forgotten_in_the_order_of_those_that_do() 
         assert subject.next_end == end
         assert subject.release(end) == [pid]
     assert len(subject) == 0 and subject.next_end is None
+
+
+def test_a_delay_is_shortened_by_up_to_a_quarter_and_doubles_up_to_the_longest() -> None:
+    for random, part in ((0.0, 1.0), (0.5, 0.875), (0.8, 0.8)):
+        subject = Delays(10.0, 35.0, lambda random=random: random)  # type: ignore[misc]
+        assert subject.now == 0.0
+        now = NOW
+        for longest in (10.0, 20.0, 35.0, 35.0):
+            assert subject.site_error(1, DNS, now) == pytest.approx(longest * part)
+            now += longest
+    short = Delays(10.0, 3.0, lambda: 0.0)
+    assert short.site_error(1, DNS, NOW) == 10.0, "the first one is the longest, then"
+
+
+def test_what_could_not_be_saved_has_changed_still() -> None:
+    subject = delays()
+    closed(subject)
+    with subject.saving(NOW) as rows:
+        assert [row.pid for row in rows] == [1]
+    assert not subject.changed
+    asked(subject)
+    with pytest.raises(KeyError), subject.saving(NOW) as rows:
+        raise KeyError
+    assert subject.changed and subject.to_save(NOW) == rows

@@ -153,9 +153,9 @@ class TimeSlots:
         number = int(shown // self.slot_seconds)
         since = float(number * self.slot_seconds + _MONDAY - offset)
         end = since + self.slot_seconds
-        if _offset(end - 1, zone) != offset:  # (a clock that is set exactly at the end changes nothing here)
+        if _offset(end, zone) != offset:  # (a clock that is set exactly at the end changes nothing here)
             end = _change(at, end, zone, offset)
-        if since < at and _offset(since, zone) != offset:
+        if _offset(since, zone) != offset:
             since = _change(since, at, zone, _offset(since, zone))
         return since, end, number % self.slots
 

@@ -176,7 +176,7 @@ class _Said:
         counted = before & COUNTED
         if counted and self.connseq < self.attributes:
             return self.answer(Action.KNOWN)
-        notice, waits, shown = self.notice, self.waits and bool(counted), self.shown
+        notice, shown = self.notice, self.shown
         if before & _TOLD and not self.source & _TOLD:
             if notice.ifabsent:
                 return self.answer(Action.KNOWN)
@@ -184,7 +184,7 @@ class _Said:
                 return self.again()
             return self.answer(Action.CONFIRM)
         self.attributes = self.connseq
-        if notice.ifabsent and (shown is not None or waits):
+        if notice.ifabsent and (shown is not None or counted):
             return self.answer(Action.KNOWN)
         if self.waits or shown is None or not is_unchanged(notice, shown) or is_elsewhere(notice, shown):
             return self.answer(Action.FETCH)
