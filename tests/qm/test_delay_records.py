@@ -15,6 +15,7 @@ from lcc.roles.qm.schedule.delays import (
     REASONS,
     RETRY_AFTER,
     SAVED_SECONDS,
+    SITE,
     SITE_ERROR,
     Delayed,
     Delays,
@@ -70,6 +71,7 @@ EVENTS: list[tuple[Callable[[Delays], None], str, int, dict[str, float]]] = [
 
 
 def test_reasons_are_stored_and_shown() -> None:
+    assert SITE == 0
     assert REASONS == ("bandwidth", "interval", "hours", "site-error", "retry-after")
 
 
@@ -303,13 +305,13 @@ def test_ends_that_hold_no_longer_are_forgotten_in_the_order_of_those_that_do() 
     subject.release(NOW + 10)
     for pid, seconds in ((2, 9000.0), (3, 7000.0), (4, 8000.0)):
         subject.closed(pid, NOW + seconds, NOW + 10)
-    for number in range(1100):
-        subject.closed(5, NOW + 5000 + number % 7, NOW + 10)
-        assert len(subject._heap) <= 1008
-    ends = sorted(NOW + seconds for seconds in (7000, 8000, 9000, 5000 + 1099 % 7))
-    for pid, end in zip((5, 3, 4, 2), ends, strict=True):
-        assert subject.next_end == end
-        assert subject.release(end) == [pid]
+    for number in range(1006):
+        assert len(subject._heap) == 3 + number, "as many as twice those that wait, and a thousand"
+        subject.closed(5, NOW + 9500 + number % 2, NOW + 10)
+    assert len(subject._heap) == 4
+    for pid, seconds in ((3, 7000.0), (4, 8000.0), (2, 9000.0), (5, 9501.0)):
+        assert subject.next_end == NOW + seconds
+        assert subject.release(NOW + seconds) == [pid]
     assert len(subject) == 0 and subject.next_end is None
 
 
@@ -323,6 +325,22 @@ def test_a_delay_is_shortened_by_up_to_a_quarter_and_doubles_up_to_the_longest()
             now += longest
     short = Delays(10.0, 3.0, lambda: 0.0)
     assert short.site_error(1, DNS, NOW) == 10.0, "the first one is the longest, then"
+
+
+def test_what_is_over_is_not_saved_and_a_row_is_removed_once() -> None:
+    subject = delays()
+    charged(subject)
+    subject.closed(1, NOW + 60, NOW)
+    assert subject.to_save(NOW) == [Delay(1, NOW + 60, HOURS, 0, 0, NOW + 20, 100, saved_time=NOW)]
+    subject.closed(1, NOW + 50, NOW + 20)
+    assert subject.to_save(NOW + 20) == [Delay(1, NOW + 50, HOURS, 0, 0, 0.0, 0, saved_time=NOW + 20)]
+    subject.release(NOW + 50)
+    assert subject.to_save(NOW + 50) == [Delay(1, 0.0, "")]
+    subject.closed(1, NOW + 50.5, NOW + 50)
+    assert subject.changed and subject.to_save(NOW + 50) == []
+    # What is over already is no delay.
+    subject.closed(2, NOW + 50, NOW + 50)
+    assert 2 not in subject and subject.get(2) is None
 
 
 def test_what_could_not_be_saved_has_changed_still() -> None:
