@@ -123,6 +123,13 @@ def test_what_was_withheld_belongs_to_its_former_hosts_until_it_is_let_go() -> N
     assert groups.learn(at(4, "z"), NOW) is not None and groups.later == {}
 
 
+def test_one_of_which_is_known_what_is_out_is_withheld_no_longer() -> None:
+    groups = groups_of(at(1, "h"), at(2, "h"))
+    groups.withhold([1])
+    groups.known(1)
+    assert groups.learn(at(1, "i"), NOW) is not None and groups.groups == [] and groups.later == {}
+
+
 def test_what_is_out_of_a_removed_provider_holds_its_host() -> None:
     groups = groups_of(at(1, "h"), at(2, "h"), at(3, "j"))
     groups.removed(3, 0, NOW)

@@ -158,9 +158,7 @@ class HostGroups:
 
     def free(self, pid: int, now: float) -> Regrouped | None:
         """Nothing is out of this provider any longer."""
-        if pid in self.later and pid not in self.leaving and pid not in self._withheld:
-            return self.learn(self.later[pid], now)
-        return None
+        return self.learn(self.later[pid], now) if pid in self.later else None
 
     # What is out without a turn.
 
