@@ -105,6 +105,7 @@ def test_contact_and_site() -> None:
     assert read_contact({}, faults) == "" and read_site({}, FREE, faults) == ""
     assert set(faults) == {"contact", "site"}
     assert read_site({"site": "http://host:81/"}, Allowed(any_port=True), {}) == "http://host:81/"
+    assert read_site({"site": "~host"}, FREE, faults) == "" and "the host" in faults["site"]
     assert read_site({"site": "http://host:81/"}, Allowed(), faults) == "" and "ports" in faults["site"]
 
 
