@@ -102,13 +102,15 @@ def test_the_queue_is_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
 
 def test_places_that_hold_no_longer_are_forgotten() -> None:
     queue = ReadyQueue()
-    for number in range(4000, 0, -1):
-        queue.add(1 + number % 3, (number, 0), 0)
-        queue.add(9, (number, 0), 1)
-    assert all(len(heap) <= 1010 for heap in queue._heaps)
-    taken = [queue.next() for _ in range(4)]
-    assert taken == [Ready((1, 0), 9, 1), Ready((1, 0), 2, 0), Ready((2, 0), 3, 0), Ready((3, 0), 1, 0)]
-    assert queue.next() is None
+    assert queue.behind() == (0, 1)
+    queue.load([Waiting(70, 1), Waiting(60, 2), Waiting(50, 3), Waiting(10, 9, 1)])
+    assert queue.get(1) == Ready((70, 0), 1, 0)
+    for number in range(1006):
+        assert len(queue._heaps[0]) == 3 + number, "as many as twice those that wait, and a thousand"
+        queue.add(4, (9999 - number, 0), 0)
+    assert [len(heap) for heap in queue._heaps] == [4, 1, 0]
+    taken = [turn.pid for _ in range(5) if (turn := queue.next()) is not None]
+    assert taken == [9, 3, 2, 1, 4] and queue.next() is None
 
 
 # What is remembered.
@@ -158,6 +160,8 @@ def test_the_latest_start_is_remembered_once() -> None:
         kept.began(1, begun)
     kept.began(2, NOW)
     kept.stepped(60.0)
+    kept.began(3, 0.5)
+    assert kept.take_began(3) == 0.5
     assert kept.take_began(1) == NOW + 62 and kept.take_began(1) == 0 and kept.take_began(2) == NOW + 60
 
 

@@ -67,8 +67,8 @@ class HoursFilter:
         slots = self._timeslots
         mask = slots.mask(limits.hours)
         opens = slots.opening(mask, now, limits.timezone)
-        if opens is not None and opens <= now:
-            closes = slots.closing(mask, now, limits.timezone)
+        if opens is not None:
+            closes = slots.closing(mask, now, limits.timezone)  # now, if they are closed
             until = closes - self._margin
             if now < until - _LEAST_SECONDS:
                 work.open_since, work.open_until, work.hours_end = now, until - _LEAST_SECONDS, until

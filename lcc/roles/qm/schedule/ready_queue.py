@@ -47,11 +47,7 @@ class ReadyQueue:
     @property
     def top(self) -> int:
         """The highest priority that somebody waits in; -1: nobody waits."""
-        counts = self._counts
-        for priority in range(PRIORITIES - 1, -1, -1):
-            if counts[priority]:
-                return priority
-        return -1
+        return next((priority for priority in reversed(range(PRIORITIES)) if self._counts[priority]), -1)
 
     def waits(self, priority: int) -> bool:
         """Whether somebody waits in this priority."""
@@ -69,8 +65,7 @@ class ReadyQueue:
         self._enter(pid, place, clamp(priority), push=True)
 
     def _enter(self, pid: int, place: Place, priority: int, push: bool) -> None:
-        if place[0] > self._newest:
-            self._newest = place[0]
+        self._newest = max(self._newest, place[0])
         known = self._places.get(pid)
         if known is not None:
             if known[1] == priority and (known[0][1] or known[0] <= place):
