@@ -117,7 +117,7 @@ def test_the_delay_that_is_asked_for(lines: str, seconds: float) -> None:
 )
 def test_whole_slots_within_the_time_for_visits(asked: str, hours: str) -> None:
     text = f"User-agent: *\nVisit-time: {asked}\n"
-    assert visit_hours(text) == hours
+    assert visit_hours(text) == visit_hours(text, 3600) == hours
     assert visit_hours(text, 1800) == "", "hours that are no hours"
     if hours:
         at = parse_hours(hours)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lcc.model import ProviderHosts
 from lcc.roles.qm.schedule.delays import Delays
 from lcc.roles.qm.schedule.host_turns import HostTurns
-from lcc.roles.qm.schedule.hosts import ALL, NO, HostGroup, HostGroups, Regrouped
+from lcc.roles.qm.schedule.hosts import ALL, NO, SERIAL, HostGroup, HostGroups, Regrouped
 from lcc.roles.qm.schedule.ready_queue import Ready, ReadyQueue
 from lcc.roles.qm.schedule.work import START, ProviderWork
 
@@ -37,6 +37,7 @@ def group_of(groups: HostGroups, pid: int) -> HostGroup:
 
 
 def test_where_no_host_is_serial_nothing_is_known() -> None:
+    assert SERIAL == ("no", "watched", "all"), "values of the setting"
     groups = groups_of(at(1, "h", watched=True), at(2, "h"), serial=NO)
     assert groups.learn(at(3, "h", watched=True), NOW) is None
     groups.withhold([1])
@@ -323,6 +324,6 @@ def test_who_waited_for_what_was_withheld_goes_on() -> None:
     assert rig.ready.next() == Ready((5, 0), 2, 1) and rig.group.began == NOW + 9
     rig.hosts.withhold([4])
     rig.turns.learn(at(4, "h"))
-    work = rig.begin(2)
+    work = rig.begin(1)
     rig.turns.let_go(NOW)
-    assert work.group is group_of(rig.hosts, 4) and work.group.turns == {2}
+    assert work.group is group_of(rig.hosts, 4) and work.group.turns == {1} and rig.said == ([1], [])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.model import FETCH_NOW, QueueRow, Source, Waiting
+from lcc.model import FETCH_NOW, Cursor, QueueRow, Source, Waiting
 from lcc.model.providers import Provider
 from lcc.roles.qm.schedule import inactive as inactive_module
 from lcc.roles.qm.schedule.delays import HOURS, Delays
@@ -204,6 +204,24 @@ def test_what_orders_say_of_a_provider() -> None:
     assert (info.private, info.insecure, info.watched) == (True, False, True)
 
 
+def test_without_more_nothing_is_limited() -> None:
+    assert START == (0, 0) and Limits() == (None, "", "", 0, 0.0)
+    assert FetchInfo("http://h/") == ("http://h/", False, False, Limits(), ("",), (), False)
+    provider = Provider(pid=1, roots=("http://h/",), password_hash="", interval_seconds=2.5)
+    assert fetch_info(provider).limits == Limits(interval=2.5)
+
+
+def test_a_turn_begins_with_nothing_read_and_nothing_out() -> None:
+    work = ProviderWork(1, (4, 0), 1)
+    known = {name: value for name in ProviderWork.__slots__ if (value := getattr(work, name))}
+    assert known == {"pid": 1, "place": (4, 0), "priority": 1, "psetid": 4, "cursor": START} | {
+        "hours_end": inf,
+        "start_by": inf,
+    }
+    assert (work.busy, work.served, work.machine, work.doubt, work.reading, work.info) == (0, 0, 0, None, None, None)
+    assert work.queued is work.gone is work.used is work.recalled is work.exhausted is False
+
+
 def test_rows_go_out_and_come_back() -> None:
     work = ProviderWork(1, (4, 0), 1)
     assert (work.psetid, work.place, work.priority, work.has_rows, work.finished) == (4, (4, 0), 1, False, False)
@@ -217,6 +235,12 @@ def test_rows_go_out_and_come_back() -> None:
     work.buffer.clear()
     assert work.has_rows
     work.express.clear()
+    assert not work.has_rows and work.finished
+    work.buffer.append(early[0])
+    assert work.has_rows and not work.finished
+    work.buffer.clear()
+    work.reading = Cursor(1, 5, 2, 4)
+    assert not work.finished
     work.start_by = NOW
     for seq, expected in ((1, 100), (2, 30)):
         work.hand_out(row_of(1, 5, seq), expected)
