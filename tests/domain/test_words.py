@@ -262,6 +262,17 @@ def fetched(connseq: int, source: int, words: str = "", **more: object) -> Cache
         (NOTICE, PUSHED, 5, 0, None, cached(7, POLLED, "1:7"), Action.FETCH, Standing(5, PUSHED | POLLED, "1:7")),
         # A hint is one more where hints are left, though the site has had its word.
         (IFABSENT, LINK, 0, 0, None, cached(7, FEED, "1:7"), Action.KNOWN, Standing(7, FEED | LINK, "1:7")),
+        # There is content that was hinted at, whatever waits.
+        (
+            IFABSENT,
+            TOLD,
+            8,
+            0,
+            QueuedState(True, 0, POLLED),
+            cached(5, FEED),
+            Action.KNOWN,
+            Standing(8, TOLD | POLLED),
+        ),
         # Several at once.
         (NOTICE, TOLD | FEED, 8, 0, None, None, Action.FETCH, Standing(8, TOLD | FEED)),
         (RETRACT, FEED | POLLED, 0, 0, None, cached(0, FEED | POLLED), Action.DELETE, Standing(0, FEED)),
