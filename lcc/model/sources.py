@@ -56,9 +56,6 @@ def parse_source(text: str) -> Source:
 
     :raises ValueError: it is none.
     """
-    source = _BY_NAME.get(text)
-    if source is not None:
-        return source
     source = parse_sources(text)
     if source not in _BY_NAME.values():
         raise ValueError(f"more than one source: {text[:40]!r}")
