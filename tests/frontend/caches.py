@@ -87,7 +87,9 @@ class Moving:
         cursor = Cursor(self.move.id, database.now(position_now), None)
         self._at(dest, stage_page, RULES, pid, ("lccurl", b""), page, 0, "", cursor)
         self._at(dest, stage_whole, pid, database.now(departing_whole, pid))
-        yield self._note(moves.flip)
+        since = cursor.position.timeline, cursor.position.change
+        self.move = caches.front.now(moves.flip, self.move, since, caches.now)
+        yield True
         self._at(dest, admit, self.move)
         caches.front.now(moves.admit, self.move, caches.now)
         more = True

@@ -23,6 +23,7 @@ from tests.frontend.kit import NOW, sublcc
 from tests.support.databases import SETTINGS
 
 PID = 7
+SINCE = ("timeline", 1)
 WAITS_SECONDS = 0.5
 """After so long, somebody who waits for a lock does wait."""
 
@@ -81,7 +82,9 @@ def frozen(database: BlockingDatabase) -> Move:
 def test_a_move_that_is_cancelled_while_it_flips_has_flipped(both: tuple[BlockingDatabase, BlockingDatabase]) -> None:
     database, _ = both
     move = frozen(database)
-    late = at_once(both, lambda txn: moves.flip(txn, move, NOW), lambda txn: moves.cancel_move(txn, PID, "no", NOW))
+    late = at_once(
+        both, lambda txn: moves.flip(txn, move, SINCE, NOW), lambda txn: moves.cancel_move(txn, PID, "no", NOW)
+    )
     assert isinstance(late, moves.CannotMove) and "new home" in str(late)
     found = database.interact(moves.get_move, move.id)
     assert found is not None and found.state is MoveState.FLIPPED
@@ -94,7 +97,9 @@ def test_a_flip_while_the_move_is_cancelled_does_not_happen(
 ) -> None:
     database, _ = both
     move = frozen(database)
-    late = at_once(both, lambda txn: moves.cancel_move(txn, PID, "no", NOW), lambda txn: moves.flip(txn, move, NOW))
+    late = at_once(
+        both, lambda txn: moves.cancel_move(txn, PID, "no", NOW), lambda txn: moves.flip(txn, move, SINCE, NOW)
+    )
     assert isinstance(late, moves.Overtaken)
     (place,) = database.interact(placements, [PID])
     assert place is not None and place.subid == move.source

@@ -89,7 +89,7 @@ def test_who_has_moved_is_found_from_where_it_was(world: World) -> None:
     move = world.front.write(moves.begin_copying, world.order(), NOW)
     move = world.front.write(moves.freeze, move, NOW)
     world.front.write(lambda txn: moves.obeyed(txn, moves.get_fence(txn, 1, 1)))  # type: ignore[arg-type]
-    world.front.write(moves.activate, world.front.write(moves.flip, move, NOW), NOW)
+    world.front.write(moves.activate, world.front.write(moves.flip, move, ("a", 1), NOW), NOW)
     world.one.write(lambda txn: txn.execute("DELETE FROM pidb"))
     said = world.one.admin("provider", "show", "1", code=1).stderr
     assert "provider 1 is not in this LCC: in sub-LCC two; moving from sub-LCC one to two: active" in said

@@ -60,7 +60,7 @@ class Move:
     :ivar progress: what its destination notes: ``carrier`` (provider id), ``content`` (URL), ``bandwidth``, ``rows``,
         ``counted`` (1: as many rows as the source has), ``passes``, ``changed`` (rows, in the last pass),
         ``content_left``, ``freezes``, ``frozen_time``, ``cleaned``, ``behind`` (1: the front end's database is of
-        before a later step, and is to be repaired).
+        before a later step, and is to be repaired), ``since`` (:attr:`Flip.since`).
     :ivar why: it does not go on, or was cancelled.
     """
 
@@ -89,6 +89,8 @@ class Flip:
     :ivar flip: its number, a version of the map.
     :ivar source, dest: numbers of sub-LCCs.
     :ivar active: the destination has all rows; the source, which changes none any longer, may remove its own.
+    :ivar since: until then: a timeline of the source and the number of a change in it; the source had all that was
+        copied when it was there.  None: that is not known.
     """
 
     flip: int
@@ -96,6 +98,7 @@ class Flip:
     source: int
     dest: int
     active: bool
+    since: tuple[str, int] | None = None
 
 
 @attrs.frozen

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import attrs
 
@@ -13,7 +15,7 @@ from lcc.storage.fe.placements import placements
 
 _ACTIVE = (MoveState.ACTIVE.value, MoveState.DONE.value)
 _MAP = "map"
-_SELECT = "SELECT flip, pid, source, dest, state FROM moves"
+_SELECT = "SELECT flip, pid, source, dest, state, progress FROM moves"
 
 
 def flips_after(txn: Txn, newest: int, undecided: Collection[int]) -> list[Flip]:
@@ -23,8 +25,15 @@ def flips_after(txn: Txn, newest: int, undecided: Collection[int]) -> list[Flip]
     """
     rows = txn.query(f"{_SELECT} WHERE flip > ? ORDER BY flip", [newest])
     rows += txn.query_in(f"{_SELECT} WHERE flip IN ({{in}})", sorted(undecided))
-    found = [Flip(flip, pid, source, dest, state in _ACTIVE) for flip, pid, source, dest, state in rows]
-    return sorted(found, key=lambda flip: flip.flip)
+    return sorted(map(_flip, rows), key=lambda flip: flip.flip)
+
+
+def _flip(row: Sequence[Any]) -> Flip:
+    number, pid, source, dest, state, progress = row
+    if state in _ACTIVE:
+        return Flip(number, pid, source, dest, active=True)
+    since = json.loads(progress).get("since")
+    return Flip(number, pid, source, dest, active=False, since=None if since is None else (since[0], since[1]))
 
 
 def last_flip(txn: Txn) -> int:

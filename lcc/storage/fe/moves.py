@@ -208,9 +208,10 @@ def give_up(txn: Txn, move: Move, why: str, now: int) -> Move:
     return _thawed(txn, move, MoveState.CANCELLED, why, now)
 
 
-def flip(txn: Txn, move: Move, now: int) -> Move:
+def flip(txn: Txn, move: Move, since: tuple[str, int], now: int) -> Move:
     """From now on the provider is at its destination.
 
+    :param since: timeline and change of the source, which all that was copied is of.
     :raises Overtaken: its source has not obeyed, or does no longer.
     """
     _same(txn, move)
@@ -221,7 +222,8 @@ def flip(txn: Txn, move: Move, now: int) -> Move:
         raise Overtaken(f"provider {move.pid} is not frozen at its source")
     epoch = move.epoch + 1
     put_place(txn, move.pid, move.dest, epoch, AtHome.FROZEN, now)
-    return _save(txn, attrs.evolve(move, state=MoveState.FLIPPED, epoch=epoch, flip=draw(txn, "flip"), why=""), now)
+    flipped = attrs.evolve(move, state=MoveState.FLIPPED, epoch=epoch, flip=draw(txn, "flip"), why="")
+    return _save(txn, attrs.evolve(flipped, progress={**move.progress, "since": list(since)}), now)
 
 
 def admit(txn: Txn, move: Move, now: int) -> None:

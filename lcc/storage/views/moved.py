@@ -13,6 +13,7 @@ from lcc.model import CachedUrl
 from lcc.storage.database.tables.key_ranges import provider_range
 from lcc.storage.database.tables.rows import SELECT_USER
 from lcc.storage.database.tables.status import forgotten_upto
+from lcc.storage.database.tables.timeline import known_upto
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.selected import EXAMINED_ROWS, Selection, as_changes, change_conditions
 
@@ -33,18 +34,26 @@ class MapView:
 
     :ivar newest: all flips up to this one are known.
     :ivar leaving: of those that were not active, the ones from here; one that is noted here is active by now.
+    :ivar since: timelines, and changes in them: their rows are told here only while this sub-LCC has these.
     :ivar arriving: providers whose rows were not all here.
     :ivar elsewhere: providers whose rows here are not told; arriving ones are among them.
     """
 
     newest: int = 0
     leaving: tuple[int, ...] = ()
+    since: tuple[tuple[str, int], ...] = ()
     arriving: frozenset[int] = frozenset()
     elsewhere: frozenset[int] = frozenset()
 
 
 def knows_flips(txn: Txn, view: MapView) -> bool:
-    """Whether the reader knows all flips that are noted here."""
+    """Whether the reader knows all flips that are noted here, and what is here is what the flips were made of.
+
+    A sub-LCC that is restored from a backup while a provider leaves may have older rows than those that arrive at its
+    new home, and gives the numbers of their changes again.  Whoever read on here would seem to have seen those.
+    """
+    if any((known_upto(txn, timeline) or 0) < number for timeline, number in view.since):
+        return False
     newest = txn.value("SELECT MAX(flip) FROM flips")
     if newest is not None and newest > view.newest:
         return False

@@ -18,7 +18,7 @@ MOVED = [
         "activation-without-flip",
         "P18: a provider is active at its destination, and PMDB has not said that it is there",
         "lcc/roles/qm/moves/mover.py",
-        "        await self._front.write(front_moves.flip, move, self._engine.now())\n",
+        "        await self._front.write(front_moves.flip, move, since, self._engine.now())\n",
         "        await self._arrive(move, source)\n",
         kind=MOVES,
     ),

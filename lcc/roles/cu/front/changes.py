@@ -24,7 +24,7 @@ from lcc.roles.cu.answers import Piece
 from lcc.roles.cu.formats import Format
 from lcc.roles.cu.front.asking import all_of, choose_home, outcomes
 from lcc.roles.cu.front.map import ProviderMap
-from lcc.roles.cu.front.subs import Sub, Subs, parse_since
+from lcc.roles.cu.front.subs import Sub, Subs, does_not_match, parse_since
 from lcc.roles.cu.front.tokens import ALL_IMPORTS, FrontToken, Position, check_removed, position_at
 from lcc.roles.cu.query import Query
 from lcc.roles.cu.selection import begin, continued
@@ -91,6 +91,8 @@ class FrontChanges:
 
     def __init__(self, subs: Subs) -> None:
         self._subs = subs
+        self._timelines: dict[int, str] = {}
+        """Of each sub-LCC the timeline since whose beginning the map has been read."""
 
     async def begin(self, query: Query) -> ChangesPlace:
         """Where the answer to a question begins.
@@ -194,7 +196,7 @@ class FrontChanges:
 
     async def _read(self, place: ChangesPlace, turn: _Turn, form: Format) -> _Told | None:
         """:returns: None: the map is a newer one now.
-        :raises StoreUnavailable: the sub-LCC cannot be reached, or the map lacks what has moved there."""
+        :raises StoreUnavailable: the sub-LCC cannot be reached, or does not go with the map."""
         sub, positions = turn.sub, place.token.positions
         ask = _Ask(
             place.query.selection,
@@ -207,9 +209,12 @@ class FrontChanges:
         )
         told: _Told | None = await self._subs.ask(sub, _read, ask, form)
         if told is None and await self._subs.map(newest=True) is place.map:
-            raise StoreUnavailable(
-                f"a provider has moved from or to sub-LCC {sub.known.name}, but is not said to have"
-            )
+            raise does_not_match(sub)
+        if told is not None and told.position.timeline != self._timelines.get(sub.subid):
+            # It may have been restored from a backup: then the map must have the flips of before that.
+            newest = await self._subs.map(newest=True)
+            self._timelines[sub.subid] = told.position.timeline
+            return told if newest is place.map else None
         return told
 
 

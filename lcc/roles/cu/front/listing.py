@@ -15,14 +15,13 @@ from collections.abc import Sequence
 
 import attrs
 
-from lcc.errors import StoreUnavailable
 from lcc.insight.records import user_record
 from lcc.model import CachedUrl
 from lcc.roles.cu.answers import Piece
 from lcc.roles.cu.formats import Format
 from lcc.roles.cu.front.asking import all_of
 from lcc.roles.cu.front.map import ProviderMap
-from lcc.roles.cu.front.subs import Sub, Subs
+from lcc.roles.cu.front.subs import Sub, Subs, does_not_match
 from lcc.roles.cu.query import Query
 from lcc.storage.database.transactions import Txn
 from lcc.storage.views.moved import MapView, knows_flips, told_here
@@ -60,7 +59,11 @@ class ListingPlace:
 
 
 class _MapTooOld(Exception):
-    """A sub-LCC has noted a flip that the map does not have."""
+    """A sub-LCC does not go with the map."""
+
+    def __init__(self, sub: Sub) -> None:
+        super().__init__()
+        self.sub = sub
 
 
 class FrontListing:
@@ -89,7 +92,7 @@ class FrontListing:
                 return await self._read(place, form)
             except _MapTooOld as error:
                 if await self._subs.map(newest=True) is place.map:
-                    raise StoreUnavailable(str(error)) from None
+                    raise does_not_match(error.sub) from None
 
     def _mapped(self, place: ListingPlace, newest: ProviderMap) -> ListingPlace:
         """The place, with a newer map: what has come to a sub-LCC since is not passed over there."""
@@ -114,7 +117,7 @@ class FrontListing:
             first.sub, _keyed_piece, view, place.query, first.after, place.left, before, form
         )
         if page is None:
-            raise _too_old(first.sub)
+            raise _MapTooOld(first.sub)
         rest = tuple(bound for bound in bounds if bound is not first)
         if page.after is not None:
             rest += (attrs.evolve(first, after=page.rows_upto, least=page.after, exact=page.exact),)
@@ -142,13 +145,9 @@ class FrontListing:
             bounds = [bound for bound in bounds if bound not in unsure]
             for bound, peeked in zip(unsure, found, strict=True):
                 if peeked is None:
-                    raise _too_old(bound.sub)
+                    raise _MapTooOld(bound.sub)
                 if peeked.bound is not None:
                     bounds.append(peeked.bound)
-
-
-def _too_old(sub: Sub) -> _MapTooOld:
-    return _MapTooOld(f"a move from or to sub-LCC {sub.known.name} is not in the front end's database")
 
 
 def _key_before(key: bytes) -> bytes:

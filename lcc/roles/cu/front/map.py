@@ -63,9 +63,11 @@ class ProviderMap:
 
     def view(self, subid: int) -> MapView:
         """What a page of this sub-LCC is read with."""
-        leaving = tuple(each.flip for each in self.undecided.values() if each.source == subid)
+        leaving = [each for each in self.undecided.values() if each.source == subid]
+        flips = tuple([each.flip for each in leaving])
+        since = tuple([each.since for each in leaving if each.since is not None])
         arriving = frozenset(each.pid for each in self.undecided.values() if each.dest == subid)
-        return MapView(self.newest, leaving, arriving, self._elsewhere.get(subid, _NOBODY))
+        return MapView(self.newest, flips, since, arriving, self._elsewhere.get(subid, _NOBODY))
 
     def moves_of(self, pid: int) -> tuple[Flip, ...]:
         """The moves of a provider that are active, in their order."""

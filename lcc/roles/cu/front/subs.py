@@ -63,6 +63,14 @@ def parse_since(since: str, digest: str) -> tuple[FrontToken, Token | None]:
     return FrontToken(digest, {}), None if since in BEGINNING or since == NOW else parse_token(since)
 
 
+def does_not_match(sub: Sub) -> StoreUnavailable:
+    """A sub-LCC cannot be read with the map of moves."""
+    return StoreUnavailable(
+        f"the moves in the database of sub-LCC {sub.known.name} do not match the front end's: one of the two was"
+        " restored from a backup"
+    )
+
+
 class Subs:
     """
     :param front: the front end's database; all of it is read only.

@@ -171,10 +171,13 @@ class Copying:
         await self._step(save_cursor, self._pid, Cursor(self._move.id, position))
         return False
 
-    async def is_current(self) -> bool:
-        """Whether the source has all that was copied: not if it was put back from a backup since."""
+    async def copied_upto(self) -> tuple[str, int] | None:
+        """Timeline and change of the source that all that was copied is of; None: the source does not have it any
+        longer, because it was restored from a backup."""
         cursor = await self._database.interact(read_cursor, self._pid)
-        return cursor is not None and await self._there.interact(is_known, cursor.position)
+        if cursor is None or not await self._there.interact(is_known, cursor.position):
+            return None
+        return cursor.position.timeline, cursor.position.change
 
     async def copy_whole(self) -> None:
         """Copy the small tables, of a provider that stands still.  With them all is here."""

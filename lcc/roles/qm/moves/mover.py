@@ -326,10 +326,11 @@ class Mover:
             await self._sleep(SHORTLY_SECONDS)
         await copying.check_content(move.number("rows"))
         stands_still = await self._source(source).interact(has_fence, move.pid, move.epoch, Fence.FROZEN)
-        if not stands_still or not await copying.is_current():  # it may have obeyed again
+        since = await copying.copied_upto()
+        if not stands_still or since is None:  # it may have obeyed again
             await self._thaw(move, "its source was put back from a backup")
             return
-        await self._front.write(front_moves.flip, move, self._engine.now())
+        await self._front.write(front_moves.flip, move, since, self._engine.now())
 
     def _is_over(self, move: Move) -> bool:
         return not 0 <= self._engine.now() - move.number("frozen_time") <= FREEZE_SECONDS
