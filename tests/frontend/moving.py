@@ -32,7 +32,8 @@ from lcc.storage.tasks.feeds.items import ItemStore
 from lcc.storage.tasks.store import TaskStore
 from lcc.testing.inline_database import InlineDatabase
 from tests.frontend.kit import NOW, sublcc
-from tests.support.roles.qm import FakeBotm, FakeUns, World
+from tests.support.databases import Tables, put_back
+from tests.support.roles.qm import FakeBotm, FakeUns, World, page, pages
 
 NOT_FOUND = 404
 
@@ -331,3 +332,48 @@ class Front:
                     sub.tasks.close()
         self.database.close()
         assert not self.clock.getDelayedCalls(), self.clock.getDelayedCalls()
+
+
+MakeFront = Callable[..., Front]
+"""The fixture ``make_front``."""
+
+
+def publish(front: Front, count: int = 8) -> int:
+    """A provider at a, with pages that are cached, queued, deleted and failed."""
+    source = front.sub(1)
+    pid = source.world.provider()
+    front.site.update({f"http://site.example/{number}.html": f"page {number}" for number in range(count)})
+    source.send(1, pid, pages(*range(count), 900)[0], *pages(*range(1, count), 900))
+    front.go(2)
+    source.send(2, pid, page(1, delete=True))
+    front.go(2)
+    front.holding.add("a")
+    source.send(3, pid, *pages(500, 501), page(2, md5="1" * 32))
+    front.holding.discard("a")
+    return pid
+
+
+def move_published(front: Front, until: MoveState = MoveState.DONE) -> int:
+    """:func:`publish`, and move it to b."""
+    pid = publish(front)
+    front.go(1)
+    front.order(pid, 2)
+    front.go_until(until)
+    return pid
+
+
+def file_of(front: Front, url: str) -> str:
+    """The content file of a page at a: ``MACHINE/FILE``."""
+    sql = "SELECT fetched_machineid, fetched_fileid FROM lccurl WHERE curl LIKE ?"
+    ((machine, file),) = front.sub(1).query(sql, f"%{url}")
+    return f"{machine}/{file}"
+
+
+def restore(sub: Sub, tables: Tables, then: Callable[[], object] = lambda: None) -> None:
+    """Restore a sub-LCC's database from a backup.
+
+    :param then: called before its queue manager is started.
+    """
+    sub.database.now(put_back, tables)
+    then()
+    sub.start()

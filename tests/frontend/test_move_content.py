@@ -16,11 +16,8 @@ from lcc.storage.queue.moves.staging import content_left as carried_left
 from lcc.storage.queue.moves.staging import missed as carried_missed
 from lcc.testing.inline_database import InlineDatabase
 from tests.frontend.kit import NOW
-from tests.frontend.moving import Front
-from tests.frontend.test_moves import MakeFront, file_of, make_front
+from tests.frontend.moving import Front, MakeFront, file_of
 from tests.support.roles.qm import pages
-
-__all__ = ["make_front"]
 
 COUNT = 130
 

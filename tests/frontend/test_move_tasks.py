@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,12 +12,9 @@ from lcc.model.tasks import Assigned, JobResult, JobSpec, JobState, Task, TaskSt
 from lcc.storage.fe import moves
 from lcc.storage.tasks.orders import order_task
 from tests.frontend.kit import NOW
-from tests.frontend.moving import Front, Sub
-from tests.frontend.test_moves import make_front, publish
+from tests.frontend.moving import Front, MakeFront, Sub, publish
 from tests.support.databases import Backend, result_of
 
-MakeFront = Callable[..., Front]
-__all__ = ["make_front"]
 ITEMS = 450
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,21 +15,9 @@ from lcc.storage.queue.moves.leaving import leave_page
 from lcc.storage.queue.moves.paged import Place
 from lcc.storage.queue.write_transaction import WriteTransaction
 from tests.frontend.kit import NOW
-from tests.frontend.moving import Front, Sub
-from tests.frontend.test_moves import MakeFront, make_front, publish
-from tests.support.databases import Tables, dumped, put_back
+from tests.frontend.moving import Front, MakeFront, publish, restore
+from tests.support.databases import Tables, dumped
 from tests.support.roles.qm import page, pages
-
-__all__ = ["make_front"]
-
-
-def restore(sub: Sub, tables: Tables, then: Callable[[], object] = lambda: None) -> None:
-    """
-    :param then: called before its queue manager is started.
-    """
-    sub.database.now(put_back, tables)
-    then()
-    sub.start()
 
 
 @pytest.mark.parametrize("when", ["copied", "left"])

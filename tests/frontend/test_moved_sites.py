@@ -37,14 +37,11 @@ from lcc.storage.providers.watched import (
 )
 from lcc.transport.ports.connection_limits import ConnectionLimits
 from tests.frontend.kit import NOW, vitals
-from tests.frontend.moving import Front
-from tests.frontend.test_moves import make_front
+from tests.frontend.moving import Front, MakeFront
 from tests.frontend.test_notifiers import Relayed
 from tests.support.databases import result_of
 from tests.support.transports import Wire
 
-MakeFront = Callable[..., Front]
-__all__ = ["make_front"]
 ROOT = "http://site.example/"
 CONFIG = WatchedConfig()
 

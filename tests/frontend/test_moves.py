@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from lcc.storage.providers.providers import (
     order_removal,
     provider_status,
 )
-from lcc.storage.providers.sessions import ORDER_JUMP, absorbed_numbers
+from lcc.storage.providers.sessions import absorbed_numbers
 from lcc.storage.providers.watched import find_or_make_watched
 from lcc.storage.queue.maintenance.consistency import CHECKS
 from lcc.storage.queue.moves import departing
@@ -31,53 +31,10 @@ from lcc.storage.queue.moves.leaving import leave_page
 from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGED, QUEUE_ROWS, PagedTable
 from lcc.storage.queue.moves.staging import make_carrier
 from tests.frontend.kit import NOW
-from tests.frontend.moving import Front
+from tests.frontend.moving import Front, MakeFront, file_of, move_published, publish
 from tests.support.databases import Backend
 from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import page, pages
-
-MakeFront = Callable[..., Front]
-
-
-@pytest.fixture
-def make_front(backend: Backend, request: pytest.FixtureRequest) -> Iterator[MakeFront]:
-    made: list[Front] = []
-    urls: list[str] = []
-
-    def make(**more: Any) -> Front:
-        folder = backend.home / str(len(made))
-        folder.mkdir()
-        new_url = None
-        if backend.kind != "sqlite":
-            server = request.getfixturevalue(backend.kind)
-
-            def new_url() -> str:
-                urls.append(server.new_database())
-                return urls[-1]
-
-        made.append(Front(folder, new_url, **more))
-        return made[-1]
-
-    yield make
-    for front in made:
-        front.close()
-    for url in urls:
-        request.getfixturevalue(backend.kind).drop_database(url)
-
-
-def publish(front: Front, count: int = 8) -> int:
-    """A provider at a, with pages that are cached, queued, deleted and failed."""
-    source = front.sub(1)
-    pid = source.world.provider()
-    front.site.update({f"http://site.example/{number}.html": f"page {number}" for number in range(count)})
-    source.send(1, pid, pages(*range(count), 900)[0], *pages(*range(1, count), 900))
-    front.go(2)
-    source.send(2, pid, page(1, delete=True))
-    front.go(2)
-    front.holding.add("a")
-    source.send(3, pid, *pages(500, 501), page(2, md5="1" * 32))
-    front.holding.discard("a")
-    return pid
 
 
 def test_a_provider_moves_with_all_that_it_has(make_front: MakeFront) -> None:
@@ -295,10 +252,7 @@ def test_what_is_changed_of_a_provider_goes_along_or_is_refused(make_front: Make
 def test_a_set_that_does_not_end_ends_the_freeze_and_goes_on(make_front: MakeFront) -> None:
     """As one of ten million would, that arrives across the freeze."""
     front = make_front()
-    pid = publish(front)
-    front.go(1)
-    front.order(pid, 2)
-    front.go_until(MoveState.COPYING)
+    pid = move_published(front, MoveState.COPYING)
     front.log.clear()
     front.site.update({f"http://site.example/{number}.html": "big" for number in range(2000, 2300)})
     text = front.sub(1).uns.set_text(9, pid, pages(*range(2000, 2300))[:300], full=False)
@@ -392,26 +346,6 @@ def test_of_two_movers_the_later_one_goes_on(make_front: MakeFront, logged_error
     logged_errors.flush("This queue manager stops")
 
 
-def test_a_set_that_a_spool_of_the_source_has_is_older_than_all_of_the_destination(make_front: MakeFront) -> None:
-    """Its UNS drew its number when the provider had just arrived there, so that the counter had jumped (seed 40m)."""
-    front = make_front()
-    pid = publish(front)
-    source, dest = front.sub(1), front.sub(2)
-    ((absorbed,),) = source.query("SELECT maxconnseq FROM pstats WHERE pid = ?", pid)
-    spooled = absorbed + ORDER_JUMP + 7
-    front.order(pid, 2)
-    front.go_until(MoveState.DONE)
-    ((known,),) = dest.query("SELECT maxconnseq FROM pstats WHERE pid = ?", pid)
-    dest.send(1, pid, page(5, delete=True), connseq=known + 1)
-    front.go(2)
-    source.send(4, pid, page(5, md5="2" * 32), page(6, md5="2" * 32), connseq=spooled)
-    front.go(15)
-    assert dest.query("SELECT last_number FROM setspos WHERE uns = ?", f"held/1/{pid}".encode())
-    cached = {row.curl for row in dest.world.cached(pid).values()}
-    assert "http://site.example/5.html" not in cached
-    assert front.log[-1] == ("b", "http://site.example/6.html")
-
-
 @pytest.mark.parametrize("ahead", [3600.0, -3600.0])
 def test_a_delay_by_a_clock_that_was_wrong_at_the_source(make_front: MakeFront, ahead: float) -> None:
     """Neither this provider waits for that hour, or too short, nor are the delays of others taken for ones of a wrong
@@ -435,12 +369,6 @@ def test_a_delay_by_a_clock_that_was_wrong_at_the_source(make_front: MakeFront, 
     assert ("b", "http://site.example/700.html") not in front.log
     front.go(12)
     assert ("b", "http://site.example/700.html") in front.log
-
-
-def file_of(front: Front, url: str) -> str:
-    sql = "SELECT fetched_machineid, fetched_fileid FROM lccurl WHERE curl LIKE ?"
-    ((machine, file),) = front.sub(1).query(sql, f"%{url}")
-    return f"{machine}/{file}"
 
 
 def test_content_that_is_damaged_at_the_source_is_fetched_again_and_named(
@@ -533,45 +461,6 @@ def test_back_and_forth(make_front: MakeFront) -> None:
     assert front.log == [("b", "http://site.example/700.html")]
 
 
-def test_sets_that_were_held_are_applied_once_where_it_comes_back(make_front: MakeFront) -> None:
-    front = make_front()
-    pid = publish(front)
-    front.go(1)
-    front.order(pid, 2)
-    front.go_until(MoveState.DONE)
-    # A set that was in a spool here; its page fails for good.
-    front.sub(1).send(9, pid, page(800))
-    front.go(15)
-    assert ("b", "http://site.example/800.html") in front.log
-    assert front.sub(1).query("SELECT COUNT(*) FROM heldsets") == [(1,)]
-    before = front.rows(2, pid)
-    front.log.clear()
-    for number, dest in ((2, 1), (3, 2), (4, 1)):
-        front.order(pid, dest)
-        front.go_until(MoveState.DONE, number)
-        front.go(15)
-        assert front.log == []
-        assert front.rows(dest, pid) == before
-    assert front.sub(1).query("SELECT COUNT(*) FROM heldsets") == [(0,)]
-
-
-def test_a_late_set_goes_along_to_the_last_home_and_in_no_circle(make_front: MakeFront) -> None:
-    """The provider went there, came back, and went on; a UNS of the first destination had a set in its spool."""
-    front = make_front(subs=3)
-    pid = publish(front)
-    front.go(1)
-    for number, dest in enumerate((2, 1, 3), 1):
-        front.order(pid, dest)
-        front.go_until(MoveState.DONE, number)
-    front.log.clear()
-    for number in (1, 2):
-        front.sub(number).send(9, pid, page(800 + number))
-    front.go(100)
-    assert sorted(front.log) == [("c", f"http://site.example/{number}.html") for number in (801, 802)]
-    counted = [front.sub(number).query("SELECT COUNT(*) FROM heldsets")[0][0] for number in (1, 2, 3)]
-    assert counted == [2, 1, 0], "the first one holds what comes from the second"
-
-
 def test_nothing_of_what_a_cancelled_move_has_copied_stays(make_front: MakeFront) -> None:
     """Nobody was told of it: there are no tombstones, nor changes."""
     front = make_front()
@@ -586,72 +475,6 @@ def test_nothing_of_what_a_cancelled_move_has_copied_stays(make_front: MakeFront
     front.go(15)
     assert dest.query("SELECT pid FROM pidb") == [] and dest.query("SELECT COUNT(*) FROM lccurl") == [(0,)]
     assert set(files) <= {(order.machine, order.file) for order in dest.botm.deletes}
-
-
-MONTH = 30 * 86400
-
-
-def test_a_set_that_comes_late_by_months_is_applied(make_front: MakeFront) -> None:
-    front = make_front()
-    pid = publish(front)
-    front.go(1)
-    front.order(pid, 2)
-    front.go_until(MoveState.DONE)
-    front.database.now(lambda txn: txn.execute("UPDATE moves SET changed_time = changed_time - ?", [5 * MONTH]))
-    front.sub(1).send(9, pid, page(800))
-    front.go(15)
-    assert ("b", "http://site.example/800.html") in front.log
-
-
-@pytest.mark.parametrize("part", [False, True])
-def test_sets_that_nobody_has_taken_for_long_are_asked_for_again(
-    make_front: MakeFront, logged: list[dict[str, Any]], part: bool
-) -> None:
-    """The new home was away for two months; what it has taken before is no matter."""
-    front = make_front()
-    pid = publish(front)
-    front.go(1)
-    front.order(pid, 2)
-    front.go_until(MoveState.DONE)
-    source, dest = front.sub(1), front.sub(2)
-    source.send(8, pid, page(800))
-    front.go(15)
-    assert dest.moving is not None
-    wanted = "SELECT wantfullset FROM pstats WHERE pid = ?"
-    before = dest.query(wanted, pid)
-
-    def time_passes() -> None:
-        source.database.now(
-            lambda txn: txn.execute("UPDATE heldsets SET time = time - ? WHERE time < 2000000000", [3 * MONTH])
-        )
-        source.start()
-        front.go(2)
-
-    time_passes()
-    front.go(15)
-    assert dest.query(wanted, pid) == before
-    dest.moving.stop()
-    source.send(9, pid, page(801), page(802))
-    if part:
-        source.send(10, pid, page(803))
-        source.database.now(lambda txn: txn.execute("UPDATE heldsets SET whole = 0 WHERE number = 10"))
-    front.go(2)
-    for _ in range(2):  # the second time nothing is left to be removed
-        time_passes()
-        ((number, whole, notices),) = source.query("SELECT id, whole, notices FROM heldsets")
-        assert number == whole and notices == "[]"
-    dest.start()
-    front.go(15)
-    asked = dest.query(wanted, pid)
-    assert asked != before
-    told = [event for event in logged if "has not come as a whole" in str(event.get("log_format"))]
-    assert len(told) == 1
-    # It goes along, and what is left of the sets is forgotten.
-    front.order(pid, 1)
-    front.go_until(MoveState.DONE, 2)
-    front.go(15)
-    assert source.query(wanted, pid) == asked and source.query("SELECT COUNT(*) FROM heldsets") == [(0,)]
-    assert len([event for event in logged if "has not come as a whole" in str(event.get("log_format"))]) == 1
 
 
 def test_a_move_is_cancelled(make_front: MakeFront) -> None:

@@ -29,13 +29,10 @@ from lcc.storage.fe import moves
 from lcc.storage.fe.sublccs import add_sublcc
 from lcc.testing.inline_database import InlineDatabase
 from tests.frontend.kit import NOW
-from tests.frontend.moving import Front
-from tests.frontend.test_moves import MakeFront, make_front, publish
+from tests.frontend.moving import Front, MakeFront, publish
 from tests.support.databases import dumped, put_back, result_of
 from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import pages
-
-__all__ = ["make_front"]
 
 FORM = Nothing()
 WAITS = "waits: the front end's database was put back"

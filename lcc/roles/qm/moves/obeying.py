@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from twisted.logger import Logger
 
@@ -26,8 +28,11 @@ from lcc.storage.queue.moves.fences import (
     fence_epochs,
     forget_held,
     give_up_old_held,
+    has_new_epoch,
     held_here,
     leaving,
+    lose_after_loss,
+    lose_forgotten,
     put_fence,
     standing_fences,
 )
@@ -74,11 +79,16 @@ class Obeying:
         soon = False
         if not self._has_looked:
             await self._find_forgotten(subid)
+        after = 0 if await self._database.select(has_new_epoch) else None
+        while after is not None:
+            after = await self._step(lose_after_loss, self._engine.now() - HELD_SECONDS, after)
         orders = await self._front.interact(fences_for, subid)
         known = await self._database.select(fence_epochs) if orders else {}
         for order in orders:
             epoch = known.get(order.pid, -1)
             forgotten = epoch < order.epoch <= order.obeyed_epoch
+            if epoch < order.obeyed_epoch and order.state.holds:
+                await self._step(lose_forgotten, order.pid)
             if forgotten:
                 await self._front.write(obey_again, subid, {order.pid: epoch})
             is_held = order.pid in self._engine.scheduler.frozen
@@ -89,7 +99,10 @@ class Obeying:
         await self._apply_here(subid)
         if self._engine.clock.seconds() >= self._next_forgetting:
             self._next_forgetting = self._engine.clock.seconds() + FORGET_EVERY_SECONDS
-            await self._store.move_step(self._engine.now(), give_up_old_held, self._engine.now() - HELD_SECONDS)
+            before = self._engine.now() - HELD_SECONDS
+            pid = await self._step(give_up_old_held, before)
+            while pid is not None:
+                pid = await self._step(give_up_old_held, before, pid)
         return soon
 
     async def _find_forgotten(self, subid: int) -> None:
@@ -124,8 +137,7 @@ class Obeying:
     async def _obey(self, order: FenceOrder) -> bool:
         """Go on with a fence; True: it is obeyed."""
         engine, pid = self._engine, order.pid
-        known, _ = await self._store.move_step(engine.now(), put_fence, pid, order.epoch, order.state)
-        if not known:
+        if not await self._step(put_fence, pid, order.epoch, order.state):
             return True  # the front end's database was put back from a backup
         frozen = engine.scheduler.frozen
         if not order.state.holds:
@@ -155,7 +167,7 @@ class Obeying:
     async def _forget_touched(self, pid: int) -> None:
         more = True
         while more:
-            more, _ = await self._store.move_step(self._engine.now(), _forget_touched, pid)
+            more = await self._step(_forget_touched, pid)
 
     async def _leave(self, order: FenceOrder) -> None:
         engine = self._engine
@@ -177,7 +189,11 @@ class Obeying:
         """Sets that were held of providers that stayed, or came back."""
         for pid in await self._database.interact(held_here):
             upto = await apply_held(self._engine, self._store, self._database, self._database, subid, pid)
-            await self._store.move_step(self._engine.now(), forget_held, pid, upto)
+            await self._step(forget_held, pid, upto)
+
+    async def _step(self, function: Callable[..., object], *args: object) -> Any:
+        result, _ = await self._store.move_step(self._engine.now(), function, *args)
+        return result
 
 
 def _forget_touched(write: WriteTransaction, pid: int) -> bool:

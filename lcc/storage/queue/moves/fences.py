@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import attrs
@@ -23,8 +21,15 @@ _HELD = ("id", "pid", "uns", "epoch", "number", "firstindex", "whole", "header",
 _HOLDING = ", ".join(f"'{state.value}'" for state in Fence if state.holds)
 _FENCED = f"SELECT pid, state FROM fenced WHERE state IN ({_HOLDING})"
 PIECES_AT_ONCE = 20
+PAGE_ROWS = 1000
+"""Of one transaction."""
 _FOREVER = 2**31 - 1
 """When what is left of old sets was held: it is never too old."""
+_LOST = "lost"
+"""In place of a UNS's name: nobody knows what was lost."""
+_JUMP = 1 << 32
+_HELD_EPOCH = "held_epoch"
+"""In ``meta``: the epoch of the database for which it was looked whether sets are lost."""
 INCOMPLETE = ", ".join(f"'{state.value}'" for state in (Fence.ARRIVING, Fence.LEFT))
 """Fences of providers some of whose rows are not here yet, or no longer."""
 
@@ -157,31 +162,104 @@ def held_elsewhere(txn: Txn) -> tuple[str, dict[int, int]]:
     return database_epoch(txn), dict(rows)
 
 
-def give_up_old_held(write: WriteTransaction, before: int) -> None:
-    """Sets that were held before this time for a provider's new home are removed.
+def give_up_old_held(
+    write: WriteTransaction, before: int, pid: int | None = None, limit: int = PAGE_ROWS
+) -> int | None:
+    """Remove some sets that were held before this time for a provider's new home.
 
-    If they were not applied there, it is to hear of that: one row stays, a set that is lost.
+    If they were not applied there, it is to hear of that: one row stays, a set that is lost.  It is written before
+    any other row is removed, and hides those (:func:`held_pieces`).
+
+    :param pid: the provider to go on with; None: whoever has some.
+    :returns: the provider to go on with; None: there are no more.
     """
     txn = write.txn
-    rows = txn.query(
-        "SELECT h.pid, h.id, h.whole FROM heldsets h JOIN fenced f ON f.pid = h.pid AND f.state = 'left'"
-        " WHERE h.time < ? ORDER BY h.pid, h.whole, h.id",
-        [before],
+    if pid is None:
+        pid = txn.value(
+            "SELECT MIN(h.pid) FROM heldsets h JOIN fenced f ON f.pid = h.pid AND f.state = 'left' WHERE h.time < ?",
+            [before],
+        )
+    if pid is None:
+        return None
+    given_up = _given_up(txn, pid)
+    if given_up is not None:
+        sql = "SELECT id FROM heldsets WHERE pid = ? AND time < ? AND id <= ? LIMIT ?"
+        old = txn.query(sql, [pid, before, given_up.upto, limit])
+        if old:
+            txn.execute_in("DELETE FROM heldsets WHERE id IN ({in})", [number for (number,) in old])
+            return pid
+    sql = "SELECT id, whole, header FROM heldsets WHERE pid = ? AND time < ? ORDER BY whole DESC, id DESC LIMIT 1"
+    found = txn.one(sql, [pid, before])
+    if found is None:
+        return give_up_old_held(write, before)
+    kept, whole, header = found
+    number = kept
+    if txn.one("SELECT 1 FROM heldsets WHERE pid = ? AND time < ? AND whole = 0 LIMIT 1", [pid, before]) is not None:
+        number = whole = write.next("held")  # one has come in part: that may be the last
+    upto = txn.value("SELECT MAX(id) FROM heldsets WHERE pid = ? AND time < ?", [pid, before])
+    lost = json.dumps(json.loads(header) | {"lost": True, "upto": upto})
+    txn.execute("DELETE FROM heldsets WHERE pid = ? AND time = ?", [pid, _FOREVER])
+    txn.execute(
+        "UPDATE heldsets SET id = ?, whole = ?, header = ?, notices = '[]', time = ? WHERE id = ?",
+        [number, whole, lost, _FOREVER, kept],
     )
-    for pid, found in groupby(rows, key=itemgetter(0)):
-        sets = [(number, whole) for _, number, whole in found]
-        kept, whole = sets[-1]
-        number = kept
-        if not sets[0][1]:  # one has come in part: that may be the last
-            number = whole = write.next("held")
-        fields = json.loads(txn.value("SELECT header FROM heldsets WHERE id = ?", [kept]))
-        txn.execute(
-            "DELETE FROM heldsets WHERE pid = ? AND id <> ? AND (time < ? OR time = ?)", [pid, kept, before, _FOREVER]
-        )
-        txn.execute(
-            "UPDATE heldsets SET id = ?, whole = ?, header = ?, notices = '[]', time = ? WHERE id = ?",
-            [number, whole, json.dumps(fields | {"lost": True}), _FOREVER, kept],
-        )
+    return pid
+
+
+class _GivenUp(NamedTuple):
+    """The row that stands for old sets of a provider.
+
+    :ivar upto: their rows are those up to this id.
+    """
+
+    id: int
+    whole: int
+    upto: int
+
+
+def _given_up(txn: Txn, pid: int) -> _GivenUp | None:
+    row = txn.one("SELECT id, whole, header FROM heldsets WHERE pid = ? AND time = ?", [pid, _FOREVER])
+    return None if row is None else _GivenUp(row[0], row[1], json.loads(row[2]).get("upto", 0))
+
+
+def lose_held(write: WriteTransaction, pid: int) -> None:
+    """Sets that were held of a provider may be lost: whoever has it in the end asks it for a full set."""
+    txn = write.txn
+    header = SetHeader(_LOST, database_epoch(txn), pid, pid, 0, False, 0, answered=True, time=write.now)
+    hold_piece(write, SetPiece(header, 0, (), last=True), lost=True)
+
+
+def lose_forgotten(write: WriteTransaction, pid: int) -> None:
+    """This database is older than a fence of the provider that was obeyed: it was restored from a backup."""
+    # Its new home may have taken sets with the numbers that would come next.
+    write.reach("held", write.reach("held", 0) + _JUMP)
+    lose_held(write, pid)
+
+
+def has_new_epoch(txn: Txn) -> bool:
+    """Whether this database was restored from a backup, and :func:`lose_after_loss` is to be called."""
+    known = dict(txn.query("SELECT name, value FROM meta WHERE name IN ('epoch', ?)", [_HELD_EPOCH]))
+    return known.get(_HELD_EPOCH) != known["epoch"]
+
+
+def lose_after_loss(write: WriteTransaction, since: int, after: int = 0, limit: int = PAGE_ROWS) -> int | None:
+    """This database was restored from a backup: sets may be lost that were held of any provider that is leaving, or
+    has left; note that of the next ones.
+
+    :param since: those that have left before this time are left out.
+    :param after: the last provider of the page before.
+    :returns: the last provider; None: there are no more.
+    """
+    txn = write.txn
+    left = "COALESCE((SELECT MAX(time) FROM flips WHERE flips.pid = fenced.pid AND arrived = 0), ?) >= ?"
+    sql = f"SELECT pid FROM fenced WHERE pid > ? AND (state = 'frozen' OR (state = 'left' AND {left}))"
+    pids = [pid for (pid,) in txn.query(f"{sql} ORDER BY pid LIMIT ?", [after, since, since, limit])]
+    for pid in pids:
+        lose_held(write, pid)
+    if len(pids) == limit:
+        return pids[-1]
+    txn.upsert("meta", ("name", "value"), [(_HELD_EPOCH, database_epoch(txn))], ("name",))
+    return None
 
 
 def take_lost(write: WriteTransaction, header: SetHeader) -> None:
@@ -204,6 +282,9 @@ def held_pieces(txn: Txn, pid: int, after: tuple[int, int] = (0, 0)) -> tuple[st
     :param after: set and piece that were read last.
     :returns: epoch of this database, which sets are named by; and the pieces.
     """
+    given_up = _given_up(txn, pid)
+    if given_up is not None:  # what else it stands for may be there yet
+        after = max(after, (given_up.whole, given_up.id - 1))
     rows = txn.query(
         "SELECT id, whole, firstindex, header, notices FROM heldsets"
         " WHERE pid = ? AND whole > 0 AND (whole > ? OR (whole = ? AND id > ?)) ORDER BY whole, id LIMIT ?",
@@ -243,6 +324,7 @@ def _piece(row: tuple[Any, ...]) -> HeldPiece:
     number, whole, first_index, header, notices = row
     fields = json.loads(header)
     lost = fields.pop("lost", False)
+    fields.pop("upto", None)
     fields["source"] = Source(fields["source"])
     fields["said"] = None if fields["said"] is None else NoticeId(*fields["said"])
     keyed = tuple([KeyedNotice(bytes.fromhex(key), UrlNotice._make(values)) for key, values in json.loads(notices)])

@@ -1,0 +1,268 @@
+"""Sets of providers that move, which UNSes of their former homes had taken before."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lcc.model.frontend.moves import MoveState
+from lcc.roles.qm.moves import mover, obeying
+from lcc.storage.providers.sessions import ORDER_JUMP
+from lcc.storage.queue.moves.fences import give_up_old_held, held_pieces
+from tests.frontend.moving import Front, MakeFront, Sub, move_published, publish, restore
+from tests.support.databases import dumped, result_of
+from tests.support.roles.qm import page, pages
+
+MONTH = 30 * 86400
+WANTED = "SELECT wantfullset FROM pstats WHERE pid = ?"
+
+
+def test_a_set_that_a_spool_of_the_source_has_is_older_than_all_of_the_destination(make_front: MakeFront) -> None:
+    """Its UNS drew its number when the provider had just arrived there, so that the counter had jumped (seed 40m)."""
+    front = make_front()
+    pid = publish(front)
+    source, dest = front.sub(1), front.sub(2)
+    ((absorbed,),) = source.query("SELECT maxconnseq FROM pstats WHERE pid = ?", pid)
+    spooled = absorbed + ORDER_JUMP + 7
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    ((known,),) = dest.query("SELECT maxconnseq FROM pstats WHERE pid = ?", pid)
+    dest.send(1, pid, page(5, delete=True), connseq=known + 1)
+    front.go(2)
+    source.send(4, pid, page(5, md5="2" * 32), page(6, md5="2" * 32), connseq=spooled)
+    front.go(15)
+    assert dest.query("SELECT last_number FROM setspos WHERE uns = ?", f"held/1/{pid}".encode())
+    cached = {row.curl for row in dest.world.cached(pid).values()}
+    assert "http://site.example/5.html" not in cached
+    assert front.log[-1] == ("b", "http://site.example/6.html")
+
+
+def test_sets_that_were_held_are_applied_once_where_it_comes_back(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = move_published(front, MoveState.DONE)
+    # A set that was in a spool here; its page fails for good.
+    front.sub(1).send(9, pid, page(800))
+    front.go(15)
+    assert ("b", "http://site.example/800.html") in front.log
+    assert front.sub(1).query("SELECT COUNT(*) FROM heldsets") == [(1,)]
+    before = front.rows(2, pid)
+    front.log.clear()
+    for number, dest in ((2, 1), (3, 2), (4, 1)):
+        front.order(pid, dest)
+        front.go_until(MoveState.DONE, number)
+        front.go(15)
+        assert front.log == []
+        assert front.rows(dest, pid) == before
+    assert front.sub(1).query("SELECT COUNT(*) FROM heldsets") == [(0,)]
+
+
+def test_a_late_set_goes_along_to_the_last_home_and_in_no_circle(make_front: MakeFront) -> None:
+    """The provider went there, came back, and went on; a UNS of the first destination had a set in its spool."""
+    front = make_front(subs=3)
+    pid = publish(front)
+    front.go(1)
+    for number, dest in enumerate((2, 1, 3), 1):
+        front.order(pid, dest)
+        front.go_until(MoveState.DONE, number)
+    front.log.clear()
+    for number in (1, 2):
+        front.sub(number).send(9, pid, page(800 + number))
+    front.go(100)
+    assert sorted(front.log) == [("c", f"http://site.example/{number}.html") for number in (801, 802)]
+    counted = [front.sub(number).query("SELECT COUNT(*) FROM heldsets")[0][0] for number in (1, 2, 3)]
+    assert counted == [2, 1, 0], "the first one holds what comes from the second"
+
+
+def test_a_set_that_comes_late_by_months_is_applied(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = move_published(front, MoveState.DONE)
+    front.database.now(lambda txn: txn.execute("UPDATE moves SET changed_time = changed_time - ?", [5 * MONTH]))
+    front.sub(1).send(9, pid, page(800))
+    front.go(15)
+    assert ("b", "http://site.example/800.html") in front.log
+
+
+@pytest.mark.parametrize("part", [False, True])
+def test_sets_that_nobody_has_taken_for_long_are_asked_for_again(
+    make_front: MakeFront, logged: list[dict[str, Any]], part: bool
+) -> None:
+    """The new home was away for two months; what it has taken before is no matter."""
+    front = make_front()
+    pid = move_published(front, MoveState.DONE)
+    source, dest = front.sub(1), front.sub(2)
+    source.send(8, pid, page(800))
+    front.go(15)
+    assert dest.moving is not None
+    wanted = "SELECT wantfullset FROM pstats WHERE pid = ?"
+    before = dest.query(wanted, pid)
+
+    def time_passes() -> None:
+        source.database.now(
+            lambda txn: txn.execute("UPDATE heldsets SET time = time - ? WHERE time < 2000000000", [3 * MONTH])
+        )
+        source.start()
+        front.go(2)
+
+    time_passes()
+    front.go(15)
+    assert dest.query(wanted, pid) == before
+    dest.moving.stop()
+    source.send(9, pid, page(801), page(802))
+    if part:
+        source.send(10, pid, page(803))
+        source.database.now(lambda txn: txn.execute("UPDATE heldsets SET whole = 0 WHERE number = 10"))
+    front.go(2)
+    for _ in range(2):  # the second time nothing is left to be removed
+        time_passes()
+        ((number, whole, notices),) = source.query("SELECT id, whole, notices FROM heldsets")
+        assert number == whole and notices == "[]"
+    dest.start()
+    front.go(15)
+    asked = dest.query(wanted, pid)
+    assert asked != before
+    told = [event for event in logged if "has not come as a whole" in str(event.get("log_format"))]
+    assert len(told) == 1
+    # It goes along, and what is left of the sets is forgotten.
+    front.order(pid, 1)
+    front.go_until(MoveState.DONE, 2)
+    front.go(15)
+    assert source.query(wanted, pid) == asked and source.query("SELECT COUNT(*) FROM heldsets") == [(0,)]
+    assert len([event for event in logged if "has not come as a whole" in str(event.get("log_format"))]) == 1
+
+
+# The former home is restored from a backup before its sets were taken.
+
+
+def lose(front: Front, backup: Any, noticed: bool) -> None:
+    """
+    :param noticed: a UNS knows of more sets than the database; else only the fences tell.
+    """
+    source = front.sub(1)
+    restore(source, backup)
+    if noticed:
+        source.uns.close()
+        source.database.now(lambda txn: txn.execute("DELETE FROM setspos WHERE uns = 'other'"))
+        store = source.world.engine.store
+        before = source.query("SELECT value FROM meta WHERE name = 'epoch'")[0][0]
+        result_of(store.want_full_sets("cache-crash"))  # as lcc.roles.qm.maintenance.repair does
+        result_of(store.begin_epoch(before, "another", 0))
+
+
+def hold_late(front: Front, pid: int) -> None:
+    """A set that nobody takes any more."""
+    source = front.sub(1)
+    source.send(9, pid, page(800), answered=True)
+    assert source.query("SELECT 1 FROM heldsets WHERE pid = ? AND number = 9", pid)
+
+
+def is_asked(sub: Sub, pid: int) -> bool:
+    return sub.query(WANTED, pid) == [("cache-crash",)]
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_backup_of_before_the_move(make_front: MakeFront, noticed: bool) -> None:
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    backup = front.sub(1).database.now(dumped)
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    # Sets of before have the numbers that the next ones would have.
+    front.sub(1).send(8, pid, page(700))
+    front.go(15)
+    assert not is_asked(front.sub(2), pid)
+    hold_late(front, pid)
+    lose(front, backup, noticed)
+    front.go(15)
+    assert is_asked(front.sub(2), pid)
+    assert front.place_of(pid) == 2 and not front.sub(1).query("SELECT 1 FROM pidb WHERE pid = ?", pid)
+
+
+def test_a_backup_of_after_the_move(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = move_published(front)
+    front.go(15)
+    backup = front.sub(1).database.now(dumped)
+    hold_late(front, pid)
+    lose(front, backup, noticed=True)
+    front.go(15)
+    assert is_asked(front.sub(2), pid)
+    # Once: not after each start.
+    front.sub(2).database.now(lambda txn: txn.execute("UPDATE pstats SET wantfullset = ''"))
+    front.sub(1).start()
+    front.sub(2).start()
+    front.go(15)
+    assert not is_asked(front.sub(2), pid)
+
+
+def test_a_provider_that_has_gone_on_is_asked_where_it_is(make_front: MakeFront) -> None:
+    front = make_front(subs=3)
+    pid = move_published(front)
+    backup = front.sub(1).database.now(dumped)
+    front.order(pid, 3)
+    front.go_until(MoveState.DONE, 2)
+    hold_late(front, pid)
+    lose(front, backup, noticed=True)
+    front.go(30)
+    assert is_asked(front.sub(3), pid)
+
+
+def test_who_left_long_ago_is_not_asked(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = move_published(front)
+    front.go(15)
+    sql = "UPDATE flips SET time = time - ?"
+    front.sub(1).database.now(lambda txn: txn.execute(sql, [obeying.HELD_SECONDS + 100]))
+    lose(front, front.sub(1).database.now(dumped), noticed=True)
+    front.go(15)
+    assert not is_asked(front.sub(2), pid)
+
+
+def test_a_freeze_that_is_given_up_asks_where_it_stays(make_front: MakeFront) -> None:
+    """Its sets were held while it stood still, and the backup is of before."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    backup = front.sub(1).database.now(dumped)
+    front.order(pid, 2)
+    front.holding.add("b")
+    front.go_until(MoveState.FREEZING)
+    hold_late(front, pid)
+    lose(front, backup, noticed=False)
+    front.go(mover.FREEZE_SECONDS + 5)
+    assert is_asked(front.sub(1), pid)
+    front.holding.clear()
+    front.go_until(MoveState.DONE)
+
+
+# Old ones are given up in pages.
+
+
+def test_old_sets_are_given_up_page_by_page(make_front: MakeFront) -> None:
+    """Whoever reads between two pages is not given a part of a set."""
+    front = make_front()
+    pid = move_published(front)
+    source = front.sub(1)
+    assert front.sub(2).moving is not None
+    front.sub(2).moving.stop()
+    for number in range(9, 14):
+        source.send(number, pid, *pages(800, 801, 802), answered=True)
+    source.database.now(lambda txn: txn.execute("UPDATE heldsets SET time = 1000"))
+    source.send(14, pid, page(900), answered=True)
+    ((rows,),) = source.query("SELECT COUNT(*) FROM heldsets")
+    assert rows == 6
+    seen = []
+    store: Any = source.world.engine.store
+    provider = pid
+    while provider is not None:
+        provider, _ = result_of(store.move_step(5000, give_up_old_held, 2000, provider, 2))
+        _, held = source.database.now(held_pieces, pid)
+        assert [piece.lost for piece in held] == [True, False]
+        ((now,),) = source.query("SELECT COUNT(*) FROM heldsets")
+        seen.append(rows - now)
+        rows = now
+    assert seen == [0, 2, 2, 0] and rows == 2
+    headers = [json.loads(text) for (text,) in source.query("SELECT header FROM heldsets ORDER BY whole")]
+    assert ["lost" in each for each in headers] == [True, False]
