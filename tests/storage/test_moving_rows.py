@@ -12,7 +12,7 @@ from lcc.model import FETCH_NOW
 from lcc.model.frontend.moves import Move, MoveState
 from lcc.storage.database.tables.rows import CACHED, empty_cache_row
 from lcc.storage.queue.maintenance.lost_content import fetch_again
-from lcc.storage.queue.moves import arrivals, leaving
+from lcc.storage.queue.moves import arrivals, departing, leaving
 from lcc.storage.queue.moves.departing import departing_page, departing_rows, departing_whole
 from lcc.storage.queue.moves.following import position_now
 from lcc.storage.queue.moves.paged import PAGED, START, Place, pids_in
@@ -65,7 +65,7 @@ def stage(queue: Queue, kind: str, rows: int = 1000) -> list[Staged]:
 
 
 def stage_keys(queue: Queue, keys: list[bytes]) -> Staged:
-    rows = queue.database.now(departing_rows, keys)
+    _, rows = queue.database.now(departing_rows, keys)
     cursor = Cursor(1, queue.database.now(position_now))
     staged: Staged = step(queue, stage_touched, queue.rules, queue.pid, keys, rows, CARRIER, CONTENT, cursor)
     return staged
@@ -119,6 +119,38 @@ def test_only_what_has_changed_is_staged_again(queue: Queue, kind: str) -> None:
     found = queue.database.query(f"SELECT urlkey, connseq FROM {name} ORDER BY urlkey")
     assert [bytes(row[0]) for row in found] == sorted(rows.keys() - {other})
     assert 99 not in {row[1] for row in found}
+
+
+def test_pages_end_with_many_bytes(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(departing, "ROWS_AT_ONCE", 2)
+    queue.send(1, *[notice(f"{number:02}") for number in range(20)])
+    queue.fetch_all()
+    queue.database.now(lambda txn: txn.execute("UPDATE lccurl SET headers = ?", ["h" * 1000]))
+    rows = rows_of(queue, "lccurl")
+    monkeypatch.setattr(departing, "PAGE_BYTES", 5000)
+    assert len(stage(queue, "lccurl")) == 4
+    keys = [bytes(key) for (key,) in queue.database.query("SELECT urlkey FROM stagedcache ORDER BY urlkey")]
+    assert keys == sorted(rows)
+    count, found = queue.database.now(departing_rows, keys)
+    assert count == 6 and [row[0] for row in found["lccurl"]] == keys[:6]
+    # However long one row is, there is always a next one.
+    monkeypatch.setattr(departing, "PAGE_BYTES", 1)
+    assert len(stage(queue, "lccurl")) == 11
+    assert queue.database.now(departing_rows, keys)[0] == 2
+
+
+@pytest.mark.parametrize("text", [" ", "  x ", "\0"])
+def test_texts_of_spaces_move_as_they_are(queue: Queue, text: str) -> None:
+    """MariaDB takes them for equal to an empty one."""
+    publish(queue)
+    for kind, columns in (("lccurl", ("subtype", "headers", "etag", "hours")), ("qdb", ("subtype", "burl"))):
+        changed = ", ".join(f"{column} = ?" for column in columns)
+        sql = f"UPDATE {kind} SET {changed}"
+        texts = (text,) * len(columns)
+        queue.database.now(lambda txn, sql=sql, texts=texts: txn.execute(sql, texts))
+        stage(queue, kind, 4)
+        found = queue.database.query(f"SELECT {', '.join(columns)} FROM {PAGED[kind].staged.name}")
+        assert set(found) == {texts}
 
 
 def test_what_is_queued_behind_the_page_that_leaves_leaves_too(queue: Queue) -> None:

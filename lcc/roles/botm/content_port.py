@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from twisted.internet.interfaces import IConsumer, IPushProducer, IReactorTime
+from twisted.internet.interfaces import IConsumer, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.resource import Resource
@@ -35,14 +35,15 @@ from lcc.domain.ranges import requested_range
 from lcc.interfaces import IContentFolder, IContentReader
 from lcc.model.content_batches import read_names
 from lcc.numbers import parse_number
-from lcc.roles.botm.content_batches import BatchSender
+from lcc.protocols.content_batch import CONTENT_TYPE
+from lcc.roles.botm.content_batches import batch_pieces
+from lcc.roles.botm.content_sender import PIECE_BYTES, PieceSender, abort, is_over
 from lcc.transport.http.client import UNIX, Answer, HttpClient, HttpFailed, Watch
 from lcc.transport.http.server import GuardedSite, list_header, text_header
 from lcc.transport.ports.limited import LimitedFactory
 
 _log = Logger()
 
-PIECE_BYTES = 1 << 16
 _PATH = re.compile(rb"/([0-9]{1,10})/([0-9]{1,19}(?:,[0-9]{1,19}){0,99})", re.ASCII)
 _NUMBER_MAX = 10**19
 _RELAY = b"relay"
@@ -184,14 +185,15 @@ class ContentPort(Resource):
             request.finish()
         else:
             watch = Watch(self._clock, self._stall_seconds)
-            _Sender(request, reader, first, length, file_id, watch).start()
+            PieceSender(request, _part(reader, first, length, file_id), watch, reader.close).start()
         return NOT_DONE_YET
 
     def _batch(self, request: Request, local: Local, content: IContentFolder, files: Sequence[int]) -> int | bytes:
         if request.method == b"HEAD":
             return _say(request, 405, "only GET")
         watch = Watch(self._clock, self._stall_seconds)
-        BatchSender(request, content, local.is_suspect, files, watch, lambda: _abort(request)).start()
+        request.setHeader("Content-Type", CONTENT_TYPE)
+        PieceSender(request, batch_pieces(content, local.is_suspect, files), watch).start()
         return NOT_DONE_YET
 
     def _through(self, request: Request, address: str, path: str) -> int:
@@ -217,13 +219,13 @@ class ContentPort(Resource):
             return answer.pipe_to(_Client(request, Watch(self._clock, self._stall_seconds)))
 
         def failed(failure: Failure) -> None:
-            if _is_over(request):
+            if is_over(request):
                 return  # nobody waits for it any longer
             failure.trap(HttpFailed)
             _log.warn("Cannot relay content: {error}", error=failure.getErrorMessage())
             if state[0] is not None:
                 # What was promised cannot be kept: only a connection that breaks says so.
-                _abort(request)
+                abort(request)
                 return
             request.write(_say(request, 502, "the BOT-M of that machine is unreachable"))
             request.finish()
@@ -239,16 +241,6 @@ def _say(request: Request, status: int, text: str) -> bytes:
     return f"{text}\n".encode("ascii")
 
 
-def _is_over(request: Request) -> bool:
-    """Its connection is gone."""
-    return request.channel is None
-
-
-def _abort(request: Request) -> None:
-    if not _is_over(request):
-        request.channel.forceAbortClient()
-
-
 @implementer(IConsumer)
 class _Client:
     """A request as the consumer of a body; the client may disconnect, or stop reading."""
@@ -258,12 +250,12 @@ class _Client:
         self._watch = watch
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
-        self._watch.start(lambda: _abort(self._request))
+        self._watch.start(lambda: abort(self._request))
         self._request.registerProducer(producer, streaming)
 
     def unregisterProducer(self) -> None:
         self._watch.stop()
-        if not _is_over(self._request):
+        if not is_over(self._request):
             self._request.unregisterProducer()
 
     def write(self, data: bytes) -> None:
@@ -271,64 +263,17 @@ class _Client:
         self._request.write(data)
 
 
-@implementer(IPushProducer)
-class _Sender:
-    """Sends a part of a file, as fast as the connection takes it.
-
-    It pushes: a pull producer would come to the global reactor (``HTTPChannel`` drives it by ``task.cooperate``).
-    """
-
-    def __init__(
-        self, request: Request, reader: IContentReader, first: int, length: int, file_id: int, watch: Watch
-    ) -> None:
-        self._request = request
-        self._reader = reader
-        self._at = first
-        self._left = length
-        self._file_id = file_id
-        self._watch = watch
-        self._paused = False
-        self._over = False
-
-    def start(self) -> None:
-        """Begin."""
-        self._watch.start(lambda: _abort(self._request))
-        self._request.notifyFinish().addBoth(lambda _: self.stopProducing())
-        self._request.registerProducer(self, True)
-        self.resumeProducing()
-
-    def pauseProducing(self) -> None:
-        self._paused = True
-
-    def resumeProducing(self) -> None:
-        self._paused = False
-        while not (self._paused or self._over):
-            self._watch.moved()
-            self._send_piece()
-
-    def stopProducing(self) -> None:
-        if not self._over:
-            self._over = True
-            self._watch.stop()
-            self._reader.close()
-
-    def _send_piece(self) -> None:
+def _part(reader: IContentReader, first: int, length: int, file_id: int) -> Iterator[bytes]:
+    while length:
         try:
-            piece = self._reader.read(self._at, min(PIECE_BYTES, self._left))
-            if not piece:
-                raise OSError("the file is shorter than it was")
+            piece = reader.read(first, min(PIECE_BYTES, length))
         except OSError as error:
-            _log.error("Cannot read content file {file}: {error}", file=self._file_id, error=str(error))
-            self.stopProducing()
-            _abort(self._request)
-            return
-        self._at += len(piece)
-        self._left -= len(piece)
-        self._request.write(piece)
-        if not (self._left or self._over):
-            self.stopProducing()
-            self._request.unregisterProducer()
-            self._request.finish()
+            raise OSError(f"file {file_id}: {error}") from None
+        if not piece:
+            raise OSError(f"file {file_id} is shorter than it was")
+        first += len(piece)
+        length -= len(piece)
+        yield piece
 
 
 def content_factory(

@@ -37,7 +37,6 @@ CREATE TABLE staged (
     pid INTEGER NOT NULL,
     kind TEXT NOT NULL,                         -- the table there; cursor: how far it is copied
     rowkey BLOB NOT NULL,                       -- of the row; of errors the number, in order
-    content TEXT NOT NULL,                      -- empty
     rowtext TEXT NOT NULL,                      -- all columns, JSON
     PRIMARY KEY (pid, kind, rowkey)
 ) WITHOUT ROWID;

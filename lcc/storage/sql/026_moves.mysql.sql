@@ -37,7 +37,6 @@ CREATE TABLE IF NOT EXISTS staged (
     pid INT NOT NULL,
     kind VARCHAR(16) NOT NULL,                  -- the table there; cursor: how far it is copied
     rowkey VARBINARY(20) NOT NULL,              -- of the row; of errors the number, in order
-    content VARCHAR(64) NOT NULL,               -- empty
     rowtext LONGTEXT NOT NULL,                  -- all columns, JSON
     PRIMARY KEY (pid, kind, rowkey)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

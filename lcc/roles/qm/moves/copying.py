@@ -278,4 +278,7 @@ def _touched(txn: Txn, pid: int, position: Position) -> Touched:
     if not is_known(txn, position):
         return Touched([], {}, None, more=False)
     keys, upto = touched_after(txn, pid, position, PAGE_ROWS)
-    return Touched(keys, departing_rows(txn, keys) if keys else {}, upto, more=len(keys) == PAGE_ROWS)
+    count, rows = departing_rows(txn, keys)
+    if count == len(keys):
+        return Touched(keys, rows, upto, more=count == PAGE_ROWS)
+    return Touched(keys[:count], rows, touched_after(txn, pid, position, count)[1], more=True)

@@ -34,7 +34,7 @@ from lcc.storage.queue.moves.departing import (
     from_text,
 )
 from lcc.storage.queue.moves.fences import applied_upto, put_fence
-from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGE_ROWS, QUEUE_ROWS, START, Place, has_rows, next_page
+from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGE_ROWS, QUEUE_ROWS, STAGED, START, Place, has_rows, next_page
 from lcc.storage.queue.moves.staging import CURSOR
 from lcc.storage.queue.write_transaction import Stats, WriteTransaction
 
@@ -162,8 +162,7 @@ def _take(txn: Txn, pid: int, kind: str, staged: list[tuple[bytes, dict[str, Any
 
 
 def _stage(txn: Txn, pid: int, kind: str, rows: list[tuple[bytes, str]]) -> None:
-    values = [(pid, kind, key, "", text) for key, text in rows]
-    txn.upsert("staged", ("pid", "kind", "rowkey", "content", "rowtext"), values, ("pid", "kind", "rowkey"))
+    STAGED.upsert(txn, [(pid, kind, key, text) for key, text in rows])
 
 
 def note_flip(write: WriteTransaction, move: Move, *, arrived: bool) -> None:

@@ -15,6 +15,7 @@ from lcc.model import ANY_TYPE, FetchResult, Outcome, QueueRow, UrlNotice
 from lcc.model.content_batches import StoredFile, count_of, read_names, read_stored, subtype_of, write_names
 from lcc.storage.database.tables.content_rows import rows_of_files
 from lcc.storage.database.tables.rows import CACHE, CACHED, empty_cache_row
+from lcc.storage.queue.moves.paged import STAGED
 from lcc.storage.queue.registered import registered_providers
 from lcc.storage.queue.results.result_rows import ResultRows
 
@@ -81,9 +82,8 @@ def note_missed(work: ResultRows, row: QueueRow, names: Sequence[str] = ()) -> N
     if not names:
         names = carried_names(row.notice.curl)[1]
     if registered_providers(work.txn, [row.pid]):
-        columns = ("pid", "kind", "rowkey", "content", "rowtext")
         text = json.dumps({"names": list(names)}, separators=(",", ":"))
-        work.txn.upsert("staged", columns, [(row.pid, MISSED, row.key, "", text)], columns[:3])
+        STAGED.upsert(work.txn, [(row.pid, MISSED, row.key, text)])
 
 
 def record_batch(work: ResultRows, result: FetchResult, row: QueueRow | None) -> FetchResult | Outcome:

@@ -23,6 +23,9 @@ ERRORS = Table(
         "source",
     ),
 )
+PAGE_BYTES = 4 << 20
+"""With so much text a page ends, if it has no more rows than it may have."""
+ROWS_AT_ONCE = 250
 _NUMBER_SHIFT = 1 << 62
 """Errors that are not for the provider have numbers below 0: keys are in their order all the same."""
 WHOLE: dict[str, tuple[tuple[str, ...], str]] = {
@@ -95,17 +98,37 @@ def departing_page(txn: Txn, pid: int, kind: str, after: bytes, limit: int) -> P
 
     :param kind: of :data:`PAGED`.
     :param after: key of the last row; empty: from the start.
+    :param limit: at most so many rows, and not many more than :data:`PAGE_BYTES`.
     """
+    table = PAGED[kind]
     first, last = provider_range(pid)
     # The first key of the range is no row's.
-    sql = f"{PAGED[kind].select} WHERE r.urlkey > ? AND r.urlkey <= ? ORDER BY r.urlkey LIMIT ?"
-    rows = txn.query(sql, [after or first, last, limit])
-    return Page(rows, bytes(rows[-1][0]) if len(rows) == limit else None)
+    sql = f"{table.select} WHERE r.urlkey > ? AND r.urlkey <= ? ORDER BY r.urlkey LIMIT ?"
+    rows: list[tuple[Any, ...]] = []
+    key, size = after or first, 0
+    while len(rows) < limit and size < PAGE_BYTES:
+        wanted = min(ROWS_AT_ONCE, limit - len(rows))
+        some = txn.query(sql, [key, last, wanted])
+        rows += some
+        if len(some) < wanted:
+            return Page(rows, None)
+        key = bytes(some[-1][0])
+        size += table.size(some)
+    return Page(rows, key)
 
 
-def departing_rows(txn: Txn, keys: Sequence[bytes]) -> dict[str, list[tuple[Any, ...]]]:
-    """The rows of these keys, by table."""
-    return {kind: txn.query_in(f"{table.select} WHERE r.urlkey IN ({{in}})", keys) for kind, table in PAGED.items()}
+def departing_rows(txn: Txn, keys: Sequence[bytes]) -> tuple[int, dict[str, list[tuple[Any, ...]]]]:
+    """How many of these keys were read, if all their rows have too many bytes; and the rows, by table."""
+    found: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in PAGED}
+    count = size = 0
+    while count < len(keys) and size < PAGE_BYTES:
+        some = keys[count : count + ROWS_AT_ONCE]
+        count += len(some)
+        for kind, table in PAGED.items():
+            rows = txn.query_in(f"{table.select} WHERE r.urlkey IN ({{in}})", some)
+            found[kind] += rows
+            size += table.size(rows)
+    return count, found
 
 
 def error_key(number: int) -> bytes:

@@ -238,7 +238,7 @@ def lose_forgotten(write: WriteTransaction, pid: int) -> None:
 
 def has_new_epoch(txn: Txn) -> bool:
     """Whether this database was restored from a backup, and :func:`lose_after_loss` is to be called."""
-    known = dict(txn.query("SELECT name, value FROM meta WHERE name IN ('epoch', ?)", [_HELD_EPOCH]))
+    known: dict[str, str] = dict(txn.query("SELECT name, value FROM meta WHERE name IN ('epoch', ?)", [_HELD_EPOCH]))
     return known.get(_HELD_EPOCH) != known["epoch"]
 
 
@@ -253,7 +253,7 @@ def lose_after_loss(write: WriteTransaction, since: int, after: int = 0, limit: 
     txn = write.txn
     left = "COALESCE((SELECT MAX(time) FROM flips WHERE flips.pid = fenced.pid AND arrived = 0), ?) >= ?"
     sql = f"SELECT pid FROM fenced WHERE pid > ? AND (state = 'frozen' OR (state = 'left' AND {left}))"
-    pids = [pid for (pid,) in txn.query(f"{sql} ORDER BY pid LIMIT ?", [after, since, since, limit])]
+    pids: list[int] = [pid for (pid,) in txn.query(f"{sql} ORDER BY pid LIMIT ?", [after, since, since, limit])]
     for pid in pids:
         lose_held(write, pid)
     if len(pids) == limit:

@@ -10,6 +10,9 @@ out when it is inserted, because a value costs MariaDB's parser more than storin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Any
 
 from lcc.storage.database.table import Table
 from lcc.storage.database.tables.key_ranges import provider_of, provider_range
@@ -18,6 +21,9 @@ from lcc.storage.database.transactions import Txn
 
 PAGE_ROWS = 2000
 """Of one transaction: some 10 ms on SQLite, 30 on MariaDB."""
+
+_NO_TEXT = "''"
+_LARGE = ("curl", "furl", "burl", "fetched_url", "moved_url", "headers", "hours", "sent")
 
 QUEUED = Table("qdb", ("urlkey",), (*QUEUE.columns, "bad_code", "bad_text", "bad_time"))
 """Rows of the queue, with why they failed last."""
@@ -33,6 +39,7 @@ class PagedTable:
     :ivar name: of the table.
     :ivar columns: of the rows of the source, as they are read.
     :ivar select: reads them.
+    :ivar large: gives those values of such a row that may be long texts.
     :ivar staged: the table in which they are staged.
     """
 
@@ -50,11 +57,16 @@ class PagedTable:
         self.columns = (*table.columns, *more)
         self._usual = usual
         values = [
-            *[f"NULLIF(r.{name}, {usual[name]})" if name in usual else f"r.{name}" for name in table.columns],
+            *[_unless(f"r.{name}", usual[name]) if name in usual else f"r.{name}" for name in table.columns],
             *more.values(),
         ]
         self.select = f"SELECT {', '.join(values)} FROM {table.name} r LEFT JOIN {join}"
+        self.large = itemgetter(*[place for place, name in enumerate(self.columns) if name in _LARGE])
         self.staged = Table(staged, ("urlkey",), (*self.columns, *added))
+
+    def size(self, rows: Sequence[tuple[Any, ...]]) -> int:
+        """How long the long texts of these rows are."""
+        return sum(map(len, filter(None, chain.from_iterable(map(self.large, rows)))))
 
     def value(self, column: str) -> str:
         """The expression for the value of a column of the staged row ``r``."""
@@ -62,8 +74,16 @@ class PagedTable:
         return f"r.{column}" if usual is None else f"COALESCE(r.{column}, {usual})"
 
 
+def _unless(column: str, usual: str) -> str:
+    """NULL where the column has its usual value."""
+    if usual != _NO_TEXT:
+        return f"NULLIF({column}, {usual})"
+    # MariaDB compares texts as if spaces were behind the shorter one.
+    return f"CASE WHEN {column} = {usual} AND LENGTH({column}) = 0 THEN NULL ELSE {column} END"
+
+
 def _usual(numbers: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
-    return dict.fromkeys(numbers, "0") | dict.fromkeys(texts, "''")
+    return dict.fromkeys(numbers, "0") | dict.fromkeys(texts, _NO_TEXT)
 
 
 CACHE_ROWS = PagedTable(
@@ -93,6 +113,9 @@ QUEUE_ROWS = PagedTable(
     "qpsdb s ON s.psetid = r.psetid AND s.slot = r.slot",
 )
 """Rows say what is known of their sets besides its number."""
+
+STAGED = Table("staged", ("pid", "kind", "rowkey"), ("pid", "kind", "rowkey", "rowtext"))
+"""Everything else that is staged: rows as JSON."""
 
 PAGED = {CACHE_ROWS.name: CACHE_ROWS, QUEUE_ROWS.name: QUEUE_ROWS}
 """In this order they are compared, then followed (:mod:`lcc.storage.queue.moves.following`)."""

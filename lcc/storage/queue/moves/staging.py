@@ -37,14 +37,23 @@ from lcc.storage.queue.moves.departing import (
     from_text,
 )
 from lcc.storage.queue.moves.following import Position
-from lcc.storage.queue.moves.paged import CACHE_ROWS, PAGED, START, PagedTable, Place, count_rows, next_page, pids_in
+from lcc.storage.queue.moves.paged import (
+    CACHE_ROWS,
+    PAGED,
+    STAGED,
+    START,
+    PagedTable,
+    Place,
+    count_rows,
+    next_page,
+    pids_in,
+)
 from lcc.storage.queue.write_transaction import WriteTransaction
 
 CURSOR = "cursor"
 TASK_IDS_KIND = "taskids"
 _ONLY = b"\0"
 """Key where a kind has one row."""
-_COLUMNS = ("pid", "kind", "rowkey", "content", "rowtext")
 _GONE = (404, 410)
 """Answers of a content port that has lost a file."""
 
@@ -271,7 +280,7 @@ def _insert(txn: Txn, table: PagedTable, rows: Sequence[tuple[Any, ...]]) -> Non
 
 
 def _put(txn: Txn, pid: int, kind: str, rows: Iterable[StagedRow]) -> None:
-    txn.upsert("staged", _COLUMNS, [(pid, kind, key, "", text) for key, text in rows], ("pid", "kind", "rowkey"))
+    STAGED.upsert(txn, [(pid, kind, key, text) for key, text in rows])
 
 
 def _remove(txn: Txn, pid: int, kind: str, keys: Iterable[bytes]) -> None:
@@ -294,7 +303,7 @@ def stage_whole(write: WriteTransaction, pid: int, rows: dict[str, list[StagedRo
     txn = write.txn
     for kind, found in rows.items():
         txn.execute("DELETE FROM staged WHERE pid = ? AND kind = ?", [pid, kind])
-        txn.insert("staged", _COLUMNS, [(pid, kind, key, "", text) for key, text in found])
+        _put(txn, pid, kind, found)
 
 
 def is_whole(txn: Txn, move: Move) -> bool:
