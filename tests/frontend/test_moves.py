@@ -391,7 +391,7 @@ def test_content_that_is_damaged_at_the_source_is_fetched_again_and_named(
     assert front.sub(2).query("SELECT COUNT(*) FROM fsmdb WHERE machine <> 20") == [(0,)]
 
 
-@pytest.mark.parametrize("what", ["unreadable", "elsewhere"])
+@pytest.mark.parametrize("what", ["unreadable", "elsewhere", "others"])
 def test_content_that_cannot_be_copied_ends_the_move(
     make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -400,14 +400,19 @@ def test_content_that_cannot_be_copied_ends_the_move(
     pid = publish(front)
     front.go(1)
     before = front.rows(1, pid)
-    front.damaged |= {file_of(front, f"/{number}.html") for number in (3, 4, 5)}
+    files = {file_of(front, f"/{number}.html") for number in (3, 4, 5)}
+    if what == "others":  # each of them alone is fetched again
+        front.altered |= files
+    else:
+        front.damaged |= files
     if what == "unreadable":
         front.content_code = 403
     else:
         monkeypatch.setattr(copying, "DAMAGED_MAX", 1)
     front.order(pid, 2)
     move = front.go_until(MoveState.CANCELLED)
-    assert " content files cannot be copied from http://content-1.example:80/: " in move.why
+    said = "do not have the digests" if what == "others" else "cannot be copied"
+    assert " content files " in move.why and said in move.why and "http://content-1.example:80/" in move.why
     front.go(5)
     assert front.rows(1, pid) == before and front.place_of(pid) == 1
     assert front.sub(2).query("SELECT pid FROM pidb") == []

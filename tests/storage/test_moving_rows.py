@@ -11,6 +11,7 @@ import pytest
 from lcc.model import FETCH_NOW
 from lcc.model.frontend.moves import Move, MoveState
 from lcc.storage.database.tables.rows import CACHED, empty_cache_row
+from lcc.storage.queue.maintenance.consistency import check_counters
 from lcc.storage.queue.maintenance.lost_content import fetch_again
 from lcc.storage.queue.moves import arrivals, departing, leaving
 from lcc.storage.queue.moves.departing import departing_page, departing_rows, departing_whole
@@ -266,6 +267,37 @@ def test_all_rows_leave_and_arrive(queue: Queue, page_rows: int) -> None:
     assert cancelled == {key for key, row in waiting.items() if row["operation"] == 0} != set()
     for name in (*[table.staged.name for table in PAGED.values()], "staged"):
         assert queue.database.query(f"SELECT * FROM {name}") == [], name
+
+
+@pytest.mark.parametrize("page_rows", [1, 3])
+def test_files_that_are_found_damaged_while_rows_arrive_are_counted(queue: Queue, page_rows: int) -> None:
+    publish(queue)
+    for kind in PAGED:
+        stage(queue, kind)
+    step(queue, stage_whole, queue.pid, queue.database.now(departing_whole, queue.pid, 3))
+    cached = [row for row in rows_of(queue, "lccurl").values() if row["fetched_fileid"]]
+    waiting = rows_of(queue, "qdb").keys()
+    leave(queue, page_rows)
+    for file, row in enumerate(cached, 101):
+        copy_content(queue, row, file)
+    step(queue, arrivals.admit, a_move(queue))
+    arrived = arrivals.Arrived(True, START)
+    damaged: set[bytes] = set()
+    while arrived.more:
+        arrived = step(queue, arrivals.arrive_page, queue.rules, a_move(queue), arrived.place, page_rows)
+        here = queue.database.query("SELECT urlkey, fetched_fileid FROM lccurl WHERE pid = ?", [queue.pid])
+        files = [file for key, file in here if file is not None and bytes(key) not in damaged][:1]
+        if files and len(damaged) < 4:
+            damaged |= {bytes(key) for key, file in here if file in files}
+            step(queue, fetch_again, queue.rules, 2, files)
+    assert damaged & waiting and damaged - waiting
+    step(queue, arrivals.open_arrived, a_move(queue))
+    stats = "SELECT nurlproc, files_used, space_used, files_pending, space_pending FROM pstats WHERE pid = ?"
+    counted = queue.database.query(stats, [queue.pid])
+    progress: bytes | None = b""
+    while progress is not None:
+        progress = step(queue, check_counters, progress)
+    assert queue.database.query(stats, [queue.pid]) == counted
 
 
 def _counters(queue: Queue) -> list[tuple[int, ...]]:

@@ -47,6 +47,7 @@ from lcc.storage.queue.moves.staging import (
     unasked,
     uncopied,
 )
+from lcc.storage.queue.moves.verifying import compare_page
 from lcc.storage.queue.store import QueueStore
 
 _log = Logger()
@@ -54,7 +55,8 @@ _log = Logger()
 PAUSE_SECONDS = 0.02
 """Between pages, so that others get their turns."""
 DAMAGED_MAX, DAMAGED_SHARE = 100, 0.05
-"""More files that the source has lost say that they were not looked for in the right place."""
+"""More files that the source has lost, or that hold something else, say that they were not looked for in the right
+place."""
 FILES_AHEAD = 5000
 """Content files that wait to be fetched while more rows are read."""
 
@@ -71,6 +73,20 @@ class Touched:
     rows: dict[str, list[tuple[Any, ...]]]
     position: Position | None
     more: bool
+
+
+@attrs.frozen
+class Verified:
+    """How far the content that was copied is compared with the rows.
+
+    :ivar after: key of the last row.
+    :ivar wrong: files that are others.
+    :ivar all: there are no more rows.
+    """
+
+    after: bytes = b""
+    wrong: int = 0
+    all: bool = False
 
 
 class Copying:
@@ -212,6 +228,32 @@ class Copying:
             count, message = found.gone, "they are missing there"
         if count:
             raise CannotMove(f"{count} content files cannot be copied from {self._content}: {message}")
+
+    async def verify(self, before: Verified, rows: int, few: int, seconds: float) -> Verified:
+        """Compare more of the content with the rows, as far as it is here.
+
+        :param rows: that are copied.
+        :param few: so many files may be still to be copied.
+        :param seconds: after so long it ends.
+        :raises CannotMove: much of it is something else.
+        """
+        verified = before
+        until = self._engine.clock.seconds() + seconds
+        while not verified.all and self._engine.clock.seconds() < until:
+            is_here = await self.content_left() <= few
+            page = await self._database.interact(compare_page, self._pid, verified.after)
+            if page is None:
+                return attrs.evolve(verified, all=is_here)
+            if page.missing and not is_here:
+                break
+            verified = Verified(page.after, verified.wrong + page.wrong)
+            if verified.wrong > DAMAGED_MAX + DAMAGED_SHARE * rows:
+                raise CannotMove(
+                    f"{verified.wrong} content files from {self._content} do not have the digests in the source's database:"
+                    " run lcc-admin fsck there"
+                )
+            await self._sleep(PAUSE_SECONDS)
+        return verified
 
     # Inside.
 

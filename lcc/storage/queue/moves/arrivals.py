@@ -50,8 +50,6 @@ _ROOTS = ("proots", "formerroots")
 ORDER_MARGIN = ORDER_JUMP << 8
 """By how much order numbers are higher than all that the source has absorbed: its UNSes may have drawn later ones, of
 sets that are still in their spools; their counter may even have jumped, more than once."""
-_OF_ROWS = ("files_used", "space_used", "nurlproc", "files_pending", "space_pending")
-"""Statistics that follow from the rows: what was counted while these came is wrong."""
 _ALL = 1 << 30
 
 
@@ -195,10 +193,6 @@ def _shift(write: WriteTransaction, pid: int) -> int:
 def _complete(write: WriteTransaction, move: Move) -> None:
     """All rows are here."""
     txn, pid = write.txn, move.pid
-    stats = write.stats(pid)
-    for _, row in _next(txn, pid, "pstats", 1):
-        for name in _OF_ROWS:
-            setattr(stats, name, row[name])
     shift = _shift(write, pid)
     for _, row in _next(txn, pid, "heldsweeps", 1):
         save_held(txn, HeldSweep(**row | {"psetid": row["psetid"] + shift}))

@@ -13,9 +13,10 @@ from lcc.interfaces import IQueueRules
 from lcc.model import FETCH_NOW
 from lcc.model.frontend.moves import Move
 from lcc.storage.database.tables.cancelled import note_cancelled
-from lcc.storage.database.tables.rows import CACHED, GENERATION_SHIFT, NOTHING, SETS, SetRow
+from lcc.storage.database.tables.rows import GENERATION_SHIFT, NOTHING, SETS, SetRow
 from lcc.storage.database.transactions import Txn
 from lcc.storage.queue.moves.paged import CACHE_ROWS, QUEUE_ROWS, Keys, PagedTable
+from lcc.storage.queue.moves.verifying import IS_COPY
 from lcc.storage.queue.set_rows import joined
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -24,7 +25,6 @@ _SEEN = "COALESCE(r.seen + ?, 0)"
 """Numbers of sets grow."""
 _ORIGIN = "COALESCE(r.origin_subid, ?), COALESCE(r.origin_number, r.change_number)"
 """A row that moves twice keeps its first origin."""
-_IS_COPY = f"c.urlkey = r.carried AND c.state = {CACHED} AND c.md5 = r.md5 AND c.len = r.len"
 
 
 def _take_over(
@@ -97,7 +97,7 @@ def _take_content(txn: Txn, page: Keys) -> list[Damaged]:
     """Rows get the files that were copied for them; gives those that have none."""
     found = txn.query(
         "SELECT r.urlkey, r.fetched_machineid, r.fetched_fileid, r.furl, r.curl, c.fetched_fileid, r.carried"
-        f" FROM stagedcache r LEFT JOIN lccurl c ON {_IS_COPY} WHERE {_OF_PAGE} AND r.carried IS NOT NULL",
+        f" FROM stagedcache r LEFT JOIN lccurl c ON {IS_COPY} WHERE {_OF_PAGE} AND r.carried IS NOT NULL",
         page,
     )
     taken = [row for row in found if row[5] is not None]
@@ -138,6 +138,9 @@ def take_queue_page(
         )
     ]
     _save_sets(txn, sets)
+    # Queued since, because of a file that was found damaged here; counted already.
+    queued = f"SELECT COUNT(*) FROM qdb JOIN stagedqueue r ON r.urlkey = qdb.urlkey WHERE {_OF_PAGE}"
+    write.stats(pid).nurlproc -= int(txn.value(queued, page, 0))
     cancelled = f"SELECT r.urlkey FROM stagedqueue r WHERE {_OF_PAGE} AND r.operation = {NOTHING}"
     note_cancelled(txn, [key for (key,) in txn.query(cancelled, page)])
     changed = {
