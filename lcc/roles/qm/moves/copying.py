@@ -249,8 +249,8 @@ class Copying:
             verified = Verified(page.after, verified.wrong + page.wrong)
             if verified.wrong > DAMAGED_MAX + DAMAGED_SHARE * rows:
                 raise CannotMove(
-                    f"{verified.wrong} content files from {self._content} do not have the digests in the source's database:"
-                    " run lcc-admin fsck there"
+                    f"{verified.wrong} content files from {self._content} do not have the digests in the source's"
+                    " database: run lcc-admin fsck there"
                 )
             await self._sleep(PAUSE_SECONDS)
         return verified
