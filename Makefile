@@ -136,7 +136,7 @@ test-long: venv system $(STAMPS)/replaywebpage
 
 # One cluster for all: one process.
 galera: venv system
-	@LCC_LONG=1 LCC_BACKENDS=galera $(PY) -m pytest $(ARGS) tests/galera tests/storage tests/reliability/test_kills.py -k "not sqlite and not [mariadb]"
+	@LCC_LONG=1 LCC_BACKENDS=galera $(PY) -m pytest $(ARGS) tests/galera tests/storage tests/reliability/test_kills.py tests/integration/test_front_end_repair.py -k "not sqlite and not [mariadb]"
 
 proof-tree: venv system
 	@LCC_TREE_PAGES=20000 $(PY) -m pytest -s tests/integration/test_tree.py $(ARGS)

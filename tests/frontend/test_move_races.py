@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,17 +13,14 @@ from lcc.model.frontend.moves import Move, MoveState
 from lcc.model.frontend.places import SubLcc
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import FE
-from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves
 from lcc.storage.fe.placements import placements
 from lcc.storage.fe.sublccs import add_sublcc, get_sublcc
 from tests.frontend.kit import NOW, sublcc
-from tests.support.databases import SETTINGS
+from tests.support.databases import SETTINGS, at_once
 
 PID = 7
 SINCE = ("timeline", 1)
-WAITS_SECONDS = 0.5
-"""After so long, somebody who waits for a lock does wait."""
 
 
 @pytest.fixture
@@ -43,30 +38,6 @@ def both(mariadb: Any, tmp_path: Path) -> Iterator[tuple[BlockingDatabase, Block
 
 def sub(database: BlockingDatabase, name: str) -> SubLcc:
     return database.interact(get_sublcc, name)
-
-
-def at_once(both: tuple[BlockingDatabase, BlockingDatabase], first: Callable[[Txn], Any], then: Any) -> Any:
-    """Begin the second one before the first one is committed.
-
-    :returns: what came of the second one: its result, or why it failed.
-    """
-    done, go_on = threading.Event(), threading.Event()
-
-    def slowly(txn: Txn) -> None:
-        first(txn)
-        done.set()
-        go_on.wait(10)
-
-    with ThreadPoolExecutor(2) as threads:
-        earlier = threads.submit(both[0].write, slowly)
-        assert done.wait(10)
-        later = threads.submit(both[1].write, then)
-        later_ended = threading.Event()
-        later.add_done_callback(lambda _: later_ended.set())
-        later_ended.wait(WAITS_SECONDS)
-        go_on.set()
-        earlier.result(10)
-        return later.exception(10) or later.result()
 
 
 def frozen(database: BlockingDatabase) -> Move:

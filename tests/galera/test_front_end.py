@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -10,13 +11,20 @@ from random import Random
 import pytest
 
 from lcc.config import DatabaseConfig
+from lcc.domain.frontend.repair import plan_repair
 from lcc.errors import StoreUnavailable
+from lcc.model.frontend.moves import Fence, Move, MoveState
 from lcc.model.frontend.places import AtHome
+from lcc.model.frontend.traces import FencedAt, FrontState, RepairPlan, Traces
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import FE
+from lcc.storage.database.transactions import Txn
+from lcc.storage.fe import moves
 from lcc.storage.fe.placements import made, placements, put_making
+from lcc.storage.fe.repair import read_front, repair_front
 from lcc.storage.fe.sublccs import add_sublcc, list_sublccs, list_vitals, report_vitals
 from lcc.testing.galera import GaleraNode, PrivateGalera
+from tests.support.databases import at_once
 from tests.support.processes.front_end import FrontEnd, add_provider, login, sub_lcc
 from tests.support.sublccs import NOW, sublcc, vitals
 from tests.support.waiting import wait_for
@@ -61,6 +69,48 @@ def test_fedb_and_pmdb_at_three_nodes_at_once(cluster: PrivateGalera, tmp_path: 
         placed = database.interact(placements, [sub.first_pid for sub in subs])
         assert [each and (each.subid, each.state) for each in placed] == [(sub.subid, AtHome.HERE) for sub in subs]
         assert {subid: each.files for subid, each in database.interact(list_vitals).items()} == {n: n for n in subids}
+        database.close()
+
+
+@pytest.mark.parametrize("first", ["repair", "flip"])
+def test_a_repair_and_a_step_of_a_move_at_two_nodes(cluster: PrivateGalera, tmp_path: Path, first: str) -> None:
+    """Locks are local to a node: whoever commits later is told so, and looks again at what there is."""
+    name, pid = _name(cluster), 7
+    one, two, third = (_open(cluster, name, tmp_path, node) for node in cluster.nodes)
+    for number in (1, 2):
+        one.write(add_sublcc, sublcc(number, subid=0))
+    subs = one.interact(list_sublccs)
+    move = one.write(moves.order_move, pid, subs[1], None, NOW)
+    move = one.write(moves.freeze, one.write(moves.begin_copying, move, NOW), NOW)
+    fence = one.interact(moves.get_fence, pid, move.source)
+    assert fence is not None
+    one.write(moves.obeyed, fence)
+    # The source knows of a later freeze: the database was restored from a backup.
+    known = {pid: FencedAt(move.epoch + 3, Fence.FROZEN)}
+    traces = {
+        1: Traces(known, [], [], frozenset([pid]), {pid: 1}, move.id, 2),
+        2: Traces({}, [], [], frozenset(), {}, move.id, 2),
+    }
+
+    def plan(state: FrontState) -> RepairPlan:
+        return plan_repair(state, subs, traces, {}, NOW)
+
+    def repair(txn: Txn) -> RepairPlan:
+        return repair_front(txn, plan, NOW)
+
+    def flip(txn: Txn) -> Move:
+        return moves.flip(txn, move, ("timeline", 1), NOW)
+
+    steps = [(one, repair), (two, flip)]
+    (earlier, begins), (later, then) = steps if first == "repair" else steps[::-1]
+    with suppress(moves.Overtaken):
+        at_once((earlier, later), begins, then)
+    wait_for("the third node is as far", lambda: third.interact(read_front) == one.interact(read_front))
+    found = third.interact(read_front)
+    (ended,), place = found.moves, found.places[pid]
+    assert not plan(found).mends, "it is not put right"
+    assert place.subid == move.source and ended.state in (MoveState.CANCELLED, MoveState.DONE)
+    for database in (one, two, third):
         database.close()
 
 

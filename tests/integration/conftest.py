@@ -90,10 +90,10 @@ def origin(tmp_path: Path, answer_ms: float) -> Iterator[OriginServer]:
 
 @pytest.fixture(params=["sqlite", "mariadb"])
 def database_url(request: Any) -> str | None:
-    """None for SQLite in the home folder, else the URL of a fresh MariaDB database."""
+    """None for SQLite in the home folder, else the URL of a fresh database of MariaDB, or of a Galera cluster."""
     if request.param == "sqlite":
         return None
-    return str(request.getfixturevalue("mariadb").new_database())
+    return str(request.getfixturevalue(request.param).new_database())
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -66,6 +68,34 @@ def put_back(txn: Txn, tables: Tables) -> None:
 
 
 SETTINGS = DatabaseConfig(retries=3)
+
+
+WAITS_SECONDS = 0.5
+"""After so long, somebody who waits for a lock does wait."""
+
+
+def at_once(both: tuple[BlockingDatabase, BlockingDatabase], first: Callable[[Txn], Any], then: Any) -> Any:
+    """Begin the second one before the first one is committed.
+
+    :returns: what came of the second one: its result, or why it failed.
+    """
+    done, go_on = threading.Event(), threading.Event()
+
+    def slowly(txn: Txn) -> None:
+        first(txn)
+        done.set()
+        go_on.wait(10)
+
+    with ThreadPoolExecutor(2) as threads:
+        earlier = threads.submit(both[0].write, slowly)
+        assert done.wait(10)
+        later = threads.submit(both[1].write, then)
+        later_ended = threading.Event()
+        later.add_done_callback(lambda _: later_ended.set())
+        later_ended.wait(WAITS_SECONDS)
+        go_on.set()
+        earlier.result(10)
+        return later.exception(10) or later.result()
 
 
 class DirectDatabase:
