@@ -8,7 +8,7 @@ import pytest
 
 from lcc.model import DeleteOrder
 from lcc.protocols.work import Delete
-from lcc.roles.qm.orders.deleter import FAILED_SECONDS, STUCK_SECONDS, WOKEN_SECONDS, Deleter
+from lcc.roles.qm.orders.deleter import FAILED_SECONDS, LOOK_SECONDS, STUCK_SECONDS, WOKEN_SECONDS, Deleter
 from tests.qm.fake_hub import NOW, FakeConnection, FakeHub
 from tests.support.logs import LoggedErrors
 
@@ -169,3 +169,58 @@ def test_after_the_wall_clock_was_set_no_file_is_removed_for_the_grace_period(ri
     rig.hub.clock.advance(1)
     rig.deleter.check_stuck(rig.hub.clock.seconds() + 10)
     assert rig.store.names == ["deletes"]
+
+
+def tick(rig: Rig, seconds: float = 1.0) -> list[str]:
+    """What is asked once this time has passed."""
+    rig.hub.clock.advance(seconds)
+    rig.deleter.check_stuck(rig.hub.clock.seconds())
+    names: list[str] = rig.store.names
+    return names
+
+
+def test_how_often_something_is_done() -> None:
+    assert (STUCK_SECONDS, LOOK_SECONDS, WOKEN_SECONDS, FAILED_SECONDS) == (60.0, 10.0, 1.0, 5.0)
+
+
+def test_the_table_is_read_again_every_ten_seconds(rig: Rig) -> None:
+    rig.rows()
+    assert tick(rig, LOOK_SECONDS - 0.5) == [] and tick(rig, 0.5) == ["deletes"]
+    rig.rows()
+    assert tick(rig) == []
+
+
+def test_rows_that_came_before_the_last_one_are_read_once_all_is_answered(rig: Rig) -> None:
+    rig.rows(7, 8)
+    rig.wake()
+    assert rig.rows()[1] == 8, "those behind it at once"
+    assert tick(rig) == []
+    for row in (7, 8):
+        rig.deleter.deleted(rig.connection, row)
+    rig.store.answer(None, "deletes_done")
+    assert tick(rig, 0.5) == ["deletes"] and rig.rows(3)[1] == 0
+    rig.deleter.deleted(rig.connection, 3)
+    rig.store.answer(None, "deletes_done")
+    assert tick(rig) == [] and tick(rig) == [], "nothing new has come"
+
+
+def test_a_botm_has_a_minute_for_an_answer_each_time(rig: Rig) -> None:
+    rig.rows()
+    for _ in range(7):
+        tick(rig, LOOK_SECONDS)
+        rig.rows()
+    tick(rig, LOOK_SECONDS)
+    rig.rows(1, 2)
+    assert tick(rig) == []
+    rig.deleter.deleted(rig.connection, 1)
+    assert tick(rig) == ["deletes_done"], "it is not taken for stuck after 81 seconds"
+    rig.store.answer()
+    # Nothing comes for a minute: what it had is sent again, and has a minute again.
+    for _ in range(5):
+        tick(rig, LOOK_SECONDS)
+        rig.rows()
+    assert tick(rig, 8.5) == [] and tick(rig, 1.0) == ["deletes"]
+    rig.rows(2)
+    assert tick(rig) == []
+    rig.deleter.deleted(rig.connection, 2)
+    assert rig.store.names == ["deletes_done"]
