@@ -229,7 +229,7 @@ def test_a_provider_goes_where_it_was_before_while_there_is_a_free_robot(hub: Fa
         rig.dispatcher.done(two, done(fetch, number))
     rig.dispatcher.done(one, done(first.heard(Fetch)[0], 1))
     assert rig.send() == (1, 6)
-    # 3 was at the first one, which has no free robot; 4 goes where it was, and 2 where there is most room.  For 1 there
+    # 3 was at the first one, which has no free robot; 4 goes where it was, 2 where there is most room.  For 1 there
     # is as much at both.
     assert [fetch.pid for fetch in second.heard(Fetch)[3:]] == [3, 4, 2]
     assert [fetch.pid for fetch in first.heard(Fetch)[2:]] == [1]
