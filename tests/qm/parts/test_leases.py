@@ -281,3 +281,15 @@ def test_once_it_has_stopped_nothing_is_let_go(hub: FakeHub, store: Any) -> None
     hub.clock.advance(10 * LEASE)
     rig.leases.tick()
     assert list(rig.leases.awaited) == [2] and hub.pumps == 0
+
+
+def test_once_it_has_stopped_nothing_is_granted(rig: Rig) -> None:
+    rig.saved()
+    while not rig.store.open:
+        rig.hub.clock.advance(1)
+        rig.leases.tick()
+    rig.machine.granted = False  # it connects again, and its note is long enough
+    pumps = rig.hub.pumps
+    rig.leases.stop()
+    rig.leases.tick()
+    assert not rig.machine.granted and rig.hub.pumps == pumps

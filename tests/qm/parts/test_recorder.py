@@ -12,6 +12,8 @@ from lcc.protocols.hello import Hello
 from lcc.protocols.work import RecordedUpto
 from lcc.roles.qm.orders.machines import Machine
 from lcc.roles.qm.orders.recorder import Entry, Recorder
+from lcc.roles.qm.schedule.hours_filter import Closed
+from lcc.roles.qm.schedule.work import Limits
 from tests.qm.fake_hub import NOTHING_RECORDED, NOW, FakeConnection, FakeHub
 from tests.qm.model import key_of, row_of, scheduler
 from tests.support.logs import LoggedErrors
@@ -216,3 +218,154 @@ def test_the_store_is_told_of_sets(rig: Rig) -> None:
         rig.recorder.add(Entry(result, rig.machine, rig.machine.run, rig.number, psetid))
     assert rig.store.answer(NOTHING_RECORDED, "record")[-1] == set()
     assert rig.store.answer(NOTHING_RECORDED, "record")[-1] == {7, 8}
+
+
+def closed_row(url: int) -> Closed:
+    """A row whose hours are over; it goes to the slot that begins at one o'clock."""
+    return Closed(key_of(1, url), 1, "1-2", Limits(), NOW)
+
+
+def test_what_waits_is_counted_and_much_of_it_is_enough(rig: Rig) -> None:
+    hours = rig.scheduler.hours
+    for url in range(1, 4 * BATCH + 1):
+        rig.come(url)
+    assert not rig.recorder.full and rig.recorder.waiting_count == 4 * BATCH
+    hours.removed.append((key_of(1, 80), 1))
+    hours.closed.append(closed_row(81))
+    rig.recorder.enable()
+    assert rig.recorder.waiting_count == 4 * BATCH + 2, "what is being written waits, too"
+    assert not rig.recorder.full
+    rig.come(90)
+    rig.come(91)
+    rig.come(92)
+    rig.come(93)
+    assert not rig.recorder.full
+    rig.come(94)
+    assert rig.recorder.full and rig.recorder.room() is None
+    rig.written()
+    assert rig.recorder.waiting_count == 4 * BATCH + 1
+
+
+def test_rows_that_are_over_are_counted_as_results_are(rig: Rig) -> None:
+    hours = rig.scheduler.hours
+    hours.removed += [(key_of(1, url), 1) for url in range(20, 40)]
+    hours.closed += [closed_row(60), closed_row(61)]
+    rig.come(1)  # (nothing is taken before the database is claimed)
+    assert rig.recorder.waiting_count == 1 and hours.reached_count == 22
+    rig.recorder.enable()
+    results, removed, _, slots, *_ = rig.store.open[0].args
+    assert (len(results), len(removed)) == (1, BATCH) and [slot for *_, slot in slots] == [1, 1]
+    assert rig.recorder.waiting_count == 23 and not rig.recorder.full
+    hours.closed += [closed_row(url) for url in range(70, 79)]
+    rig.recorder.start()
+    rig.written()
+    assert rig.recorder.waiting_count == 16 + 9 and rig.recorder.full, "12 and 5 wait behind what is being written"
+    while rig.store.open:
+        rig.written()
+    assert rig.recorder.waiting_count == 0 and rig.recorder.results_recorded == 1 + 20 + 2 + 9
+
+
+def test_rows_that_go_to_their_slots_are_enough_to_write(rig: Rig) -> None:
+    rig.recorder.enable()
+    rig.scheduler.hours.closed.append(closed_row(1))
+    rig.recorder.start()
+    assert rig.store.open[0].args[3] == [(key_of(1, 1), 1, 1)]
+    rig.scheduler.hours.closed.append(closed_row(2))
+    rig.written()
+    assert rig.store.open[0].args[3] == [(key_of(1, 2), 1, 1)], "what has come meanwhile follows"
+    rig.written()
+    assert not rig.store.open
+
+
+def test_a_result_that_comes_when_a_batch_is_over_is_written(rig: Rig) -> None:
+    """Between the end of one job and the beginning of the next."""
+    rig.recorder.enable()
+    rig.come(1)
+    recorded = rig.hub.recorded
+
+    def comes(outcome: Any) -> None:
+        recorded(outcome)
+        rig.hub.recorded = recorded  # type: ignore[method-assign]
+        rig.come(2)
+
+    rig.hub.recorded = comes  # type: ignore[method-assign]
+    rig.written()
+    assert rig.written() == [key_of(1, 2)]
+
+
+def test_nobody_waits_for_room_while_there_is_some(rig: Rig) -> None:
+    for url in range(1, 8 * BATCH + 1):
+        rig.come(url)
+    assert rig.recorder.room() is None
+    rig.come(99)
+    room = rig.recorder.room()
+    assert room is not None and not room.called
+    rig.recorder.enable()
+    batches = 0
+    while not room.called:
+        rig.written()
+        batches += 1
+    assert batches == 5, "once half of it is written"
+
+
+@pytest.mark.parametrize(
+    ("timeline", "generation", "recorded"),
+    [("", 7, 7), ("t", 7, 7), ("f", 7, 7), ("f", 8, 0), ("lost", 1, 0), ("lost", 0, 0), ("~", 3, 0)],
+)
+def test_a_result_of_a_lost_timeline_is_older_than_any(
+    rig: Rig, timeline: str, generation: int, recorded: int
+) -> None:
+    rig.recorder.add(Entry(FetchResult(1, key_of(1, 1), generation, 0), timeline=timeline))
+    rig.recorder.enable("t", {"f": 7})
+    assert [result.generation for result in rig.store.answer(NOTHING_RECORDED)[0]] == [recorded]
+
+
+def test_what_the_store_cannot_take_is_told_with_its_number_and_its_key(
+    rig: Rig, logged_errors: LoggedErrors
+) -> None:
+    rig.scheduler.hours.removed.append((key_of(1, 80), 1))
+    rig.scheduler.hours.closed.append(closed_row(81))
+    rig.come(1)
+    rig.recorder.enable()
+    rig.store.fail(ValueError("all of it"))
+    assert [event["count"] for event in logged_errors.events] == [3]
+    rig.store.fail(ValueError("the removed row"))
+    rig.store.fail(ValueError("the closed row"))
+    rig.store.fail(ValueError("the result"))
+    rig.store.fail(ValueError("the error in its place"))
+    said = [event["key"] for event in logged_errors.events if "key" in event]
+    assert said == [key_of(1, url).hex() for url in (80, 81, 1)]
+    assert rig.recorder.results_recorded == 3 and rig.acknowledged == [1] and not rig.store.open
+    assert rig.hub.all_recorded == [NOTHING_RECORDED] * 3
+    logged_errors.flush("Cannot re")
+
+
+def test_without_a_timeline_of_its_own_all_others_are_lost(rig: Rig) -> None:
+    rig.recorder.add(Entry(FetchResult(1, key_of(1, 1), 3, 0), timeline="~"))
+    rig.recorder.enable()
+    assert [result.generation for result in rig.store.answer(NOTHING_RECORDED)[0]] == [0]
+
+
+def test_the_scheduler_hears_of_what_is_recorded(rig: Rig) -> None:
+    rig.scheduler.known(key_of(1, 1), 1)
+    rig.recorder.enable()
+    rig.come(1)
+    rig.store.unavailable()
+    assert rig.hub.retry.trouble == "recording results: connection refused" and rig.scheduler.taken_count == 1
+    rig.hub.clock.advance(1)
+    rig.written()
+    assert rig.scheduler.taken_count == 0
+
+
+def test_results_gather_for_a_moment_while_the_database_is_slow(rig: Rig) -> None:
+    rig.recorder.enable()
+    for seconds, pause in ((1.0, 0.025), (0.004, 0.016), (0.0002, 0.0)):
+        rig.come(1)
+        rig.come(2)
+        rig.hub.clock.advance(seconds)
+        rig.written()
+        if pause:
+            rig.hub.clock.advance(pause * 0.95)
+            assert not rig.store.open
+            rig.hub.clock.advance(pause * 0.1)
+        assert rig.written() == [key_of(1, 2)]

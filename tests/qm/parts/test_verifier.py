@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from twisted.logger import LogEvent
 
 from lcc.model import ContentRow, FetchResult
 from lcc.protocols.hello import Hello
@@ -121,3 +122,20 @@ def test_errors(rig: Rig, logged_errors: LoggedErrors) -> None:
     rig.verifier.tick()
     rig.store.busy()
     assert len(rig.hub.ended) == 1
+
+
+def test_what_was_found_is_logged(rig: Rig, logged: list[LogEvent]) -> None:
+    rig.say(10)  # nobody has asked
+    rig.verifier.tick()
+    assert rig.rows(10, 11)[:4] == (1, 9, 20, 200), "two hundred at once"
+    rig.say(10, 11, ok=False)
+    rig.store.answer(NOTHING_ABSORBED, "fetch_again")
+    rig.rows(15)
+    rig.say(15)
+    rig.rows(17)
+    rig.say(17, ok=False)
+    rig.store.answer(NOTHING_ABSORBED, "fetch_again")
+    rig.rows()
+    begun, ended = (event for event in logged if event.get("number") == 1)
+    assert (begun["first"], begun["last"]) == (10, 19)
+    assert (ended["lost"], ended["looked"]) == (3, 4)
