@@ -74,13 +74,30 @@ def test_what_goes_without_saying_may_be_said(text: str, position: Position) -> 
     assert parse_front_token(f"fe2~0~7~{text}").positions == {2: position}
 
 
+@pytest.mark.parametrize(
+    ("position", "text"),
+    [
+        (Position("a", 12, 0, "0", 7, 3), "12.0"),
+        (Position("a", 12, 0, "0", 7, 12), "12.0"),
+        (Position("a", 12, 12, "0", 7, 12), "12.0"),
+        (Position("a", 12, 9, "0", 7, 9), "12.0"),
+        (Position("a", 12, 12, "0", 7, 12, 5), "12.0.i12.b5"),
+        (Position("a", 12, 15, "0", 7, 15, 5), "12.15.b5"),
+        (Position("a", 0, 0, "0", 7, 1), "0.0.i1"),
+        (Position("a", 12, 0, "0", 7, 0, 12), "12.0"),
+    ],
+)
+def test_what_goes_without_saying_is_not_said(position: Position, text: str) -> None:
+    assert str(FrontToken("0", {2: position})) == f"fe2~0~7~2.a.{text}"
+
+
 SUB = "1.a.1.0"
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        *["", "0", "fe", "fe3~0~1", "fe1~", "fe2~", "fe2~0", "a.1.0.0", "xfe2~0~1", f"fe1~0~{SUB}~"],
+        *["", "0", "fe", "fe3~0~1", "fe3~0~1.a.1.0", "fe1~", "fe2~", "fe2~0", "a.1.0.0", "xfe2~0~1", f"fe1~0~{SUB}~"],
         *["fe1~g", "fe1~A", "fe1~00000000000000000", "fe2~0~", "fe2~0~-1", "fe2~0~x", f"fe2~0~{INT64_MAX + 1}"],
         *[
             f"fe2~0~1~{SUB}~{SUB}",

@@ -89,7 +89,7 @@ class FrontToken:
         return max((position.flip for position in self.positions.values()), default=0)
 
     def __str__(self) -> str:
-        head, flip = (_PREFIX, self.flip) if self.knows_moves else (_FORMER_PREFIX, 0)
+        head, flip = _PREFIX if self.knows_moves else _FORMER_PREFIX, self.flip
         subs = [str(flip)] if self.knows_moves else []
         for subid, token in self.positions.items():
             begun = token.begun if token.begun > token.number else 0
