@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lcc.errors import StreamError, code
-from lcc.model import Ahead, Stored, UrlNotice, Waiting
+from lcc.model import ANY_TYPE, Ahead, Source, Stored, UrlNotice, Waiting
 from lcc.protocols.hello import KNOWS_INTERVAL, Hello
-from lcc.protocols.work import Done, Fetch, Running
+from lcc.protocols.work import Done, Fetch, Recall, Running
 from lcc.roles.qm.orders import dispatcher as dispatcher_module
 from lcc.roles.qm.orders.dispatcher import Dispatcher, read_key
 from lcc.roles.qm.orders.machines import Machine
@@ -85,10 +85,12 @@ def test_an_order_says_all_that_its_fetch_needs(hub: FakeHub, store: Any) -> Non
     content = Stored("token", "etag", 77, 1234)
     rig.rows = [row_of(1, 1, 1, generation=6)._replace(notice=notice, stored=content)]
     rig.rows.append(row_of(2, 2, 1)._replace(notice=UrlNotice("http://h/2#a")))
+    hint = UrlNotice("http://h/3", mimetype=ANY_TYPE)
+    rig.rows.append(row_of(3, 3, 1, source=int(Source.LINK))._replace(notice=hint))
     rig.read()
-    machine, connection = rig.connect(capacity=2)
-    assert rig.send() == (0, 2) and rig.dispatcher.orders_sent == machine.given == 2
-    first, second = connection.heard(Fetch)
+    machine, connection = rig.connect(capacity=3)
+    assert rig.send() == (0, 3) and rig.dispatcher.orders_sent == machine.given == 3
+    first, second, third = connection.heard(Fetch)
     assert first == Fetch(
         id="9-1",
         pid=1,
@@ -110,10 +112,11 @@ def test_an_order_says_all_that_its_fetch_needs(hub: FakeHub, store: Any) -> Non
         interval_ms=2,
     )
     assert (second.id, second.url, second.stored, second.stored_bytes) == ("9-2", "http://h/2", "", None)
-    (order, _) = rig.dispatcher.orders
+    assert (second.etag, second.modified, third.accepts, third.mimetype) == ("", None, "", "")
+    order = rig.dispatcher.orders[0]
     assert (order.id, order.pid, order.key, order.generation) == ("9-1", 1, rig.rows[0].key, 6)
     assert (order.place, order.deadline, order.machine) == ((1, 1), LEASE, machine)
-    assert rig.dispatcher.home(1) == 1 and rig.dispatcher.home(5) == 0 and rig.dispatcher.orders_out == 2
+    assert rig.dispatcher.home(1) == 1 and rig.dispatcher.home(5) == 0 and rig.dispatcher.orders_out == 3
 
 
 def test_an_order_of_before_has_its_lease_and_a_tenth_of_the_longest(hub: FakeHub, store: Any) -> None:
@@ -284,3 +287,48 @@ def test_two_leases_that_pass_are_a_fault_of_the_row(
     assert entry.result.detail == "no answer within 100 seconds" and entry.result.key == rig.rows[0].key
     assert rig.dispatcher.orders_lost == 4
     assert len(connection.heard(Fetch)) == 5
+
+
+def test_a_recall_makes_room_where_more_runs_are_out_than_robots(hub: FakeHub, store: Any) -> None:
+    rig = Rig(hub, store, run_rows=4, overload=2.0)
+    rig.read(2)
+    machine, connection = rig.connect(1, 1, orders_max=100)
+    assert rig.send() == (0, 2) and [fetch.pid for fetch in connection.heard(Fetch)] == [1] * 4 + [2] * 4
+    rig.scheduler.work_arrived(6, 6, 1, 2)
+    rig.rows += [row_of(6, 6, seq) for seq in (1, 2)]
+    rig.info = FetchInfo("http://h/", limits=Limits(priority=2))
+    rig.read(1)
+    assert rig.send() == (0, 2)
+    assert connection.heard(Recall) == [Recall(2)] and rig.dispatcher.runs_recalled == 1 and machine.load == 2
+    assert [fetch.pid for fetch in connection.heard(Fetch)[8:]] == [6, 6]
+
+
+def test_nothing_is_recalled_where_each_provider_gets_one_order_at_a_time(hub: FakeHub, store: Any) -> None:
+    """A BOT-M of an older version knows no recall."""
+    rig = Rig(hub, store, run_rows=4)
+    rig.read(1)
+    machine, connection = rig.connect(1, 1)
+    assert rig.send() == (0, 1) and [fetch.pid for fetch in connection.heard(Fetch)] == [1]
+    rig.scheduler.work_arrived(6, 6, 1, 2)
+    rig.rows.append(row_of(6, 6, 1))
+    rig.info = FetchInfo("http://h/", limits=Limits(priority=2))
+    rig.read(1)
+    assert rig.send() == (0, 1) and rig.dispatcher.runs_recalled == 0 and machine.load == 1
+    assert len(connection.heard(Fetch)) == 1
+
+
+def test_an_active_provider_goes_where_it_was_however_many_there_are(
+    hub: FakeHub, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher_module, "AFFINITY_MAX", 1)
+    rig = Rig(hub, store)
+    rig.read(2)
+    (one, first), (two, second) = rig.connect(1, 2), rig.connect(2, 2)
+    rig.send()
+    assert [fetch.pid for fetch in first.heard(Fetch)] == [1] and [fetch.pid for fetch in second.heard(Fetch)] == [2]
+    assert (rig.dispatcher.home(1), rig.dispatcher.home(2)) == (0, 2)
+    two.given = 0  # it would be its turn
+    rig.dispatcher.done(one, done(first.heard(Fetch)[0], 1))
+    rig.dispatcher.done(two, done(second.heard(Fetch)[0], 1))
+    rig.send()
+    assert [fetch.pid for fetch in first.heard(Fetch)] == [1, 1]

@@ -280,12 +280,10 @@ class Dispatcher:
                 room -= len(taken.rows_out)
                 self._send_rows(self._machine_for(taken.machine or self._homes.get(taken.pid, 0)), taken, now, wall)
                 free -= 1
-            if self._run_rows == 1 or room <= 0 or not total or not scheduler.overtaken(self._frees):
+            if room <= 0 or not scheduler.overtaken(self._frees):
                 return 0, total
             self.send_recalls()
             free, total = self.slots()
-            if not free:
-                return 0, total
 
     def recall_all(self) -> None:
         """Nothing more of what is out is to be begun."""
