@@ -27,6 +27,7 @@
 #   make bench    LCC and peers in turn, one table in build/bench.md; can be stopped, and goes on where it was
 #   make bench-quick    the same in five minutes, with small sizes
 #   make soak MINUTES=20    half the measured rate for so long, then ten times that; build/soak.svg, and a verdict
+#   make soak-roles MINUTES=20    all roles at work for so long: what grows; build/soak-roles.md, and a verdict
 #   make bench-curves    pages/s by robots and providers, intake by set size, depth of the queue; doc/performance/*.svg
 #   make bench-growth    the queue of ten million URLs, simulated, and what ten billion need; build/growth.md
 #   make bench-doc    puts what bench, soak and bench-growth have found into doc/
@@ -45,7 +46,7 @@ PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
 .PHONY: help run-venv venv system test test-long galera proof-tree cuts sim sim-proof fuzz network hostile-sockets kill-test kill-sources kill-jobs kill-spider kill-moves check doc man demo
-.PHONY: bench bench-quick bench-list bench-curves bench-growth bench-doc soak wheel deb test-deb sbom audit mutants clean
+.PHONY: bench bench-quick bench-list bench-curves bench-growth bench-doc soak soak-roles wheel deb test-deb sbom audit mutants clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -217,6 +218,9 @@ bench-quick: venv system
 MINUTES ?= 20
 soak: venv system
 	@PYTHONPATH=benchmarks $(PY) -m soak --minutes $(MINUTES) $(ARGS)
+
+soak-roles: venv system
+	@PYTHONPATH=benchmarks $(PY) -m soak.roles --minutes $(MINUTES) $(ARGS)
 
 # Adds to build/curves; some hours, ARGS="--max 100000" less than one.
 bench-curves: venv system

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 
 from latency import percentile
 
@@ -15,6 +15,7 @@ from soak.facts import Facts
 from soak.finding import Finding
 from soak.losses import TRY_LATER, all_accepted, all_counted, named, nothing_lost
 from soak.plan import PROBE_SECONDS
+from soak.quarters import quarters
 from soak.samples import ACCEPTED, SKIPPED, Window
 
 GROWTH = 1.05
@@ -30,12 +31,6 @@ REMOVAL_LAG_SECONDS_MAX = 15.0
 MEMORY_MAX_MB = {"uns": 150.0, "qm": 150.0, "botm": 80.0, "bot": 80.0}
 """Under overload.  The limits of what waits in memory to be absorbed are [qm] absorb_backlog_max and _bytes."""
 LATENCY_LIMIT = f"{LATENCY_GROWTH:g} times the least, and {LATENCY_SLACK_MS:g} ms"
-
-
-def quarters(found: Sequence[Window]) -> list[Sequence[Window]]:
-    """The second, third and last quarter; at least one window each."""
-    ends = [number * len(found) // 4 for number in range(1, 5)]
-    return [found[first : max(last, first + 1)] or found[-1:] for first, last in pairwise(ends)]
 
 
 def flat_memory(found: Sequence[Window]) -> Finding:

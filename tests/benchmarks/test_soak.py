@@ -13,6 +13,7 @@ import attrs
 import pytest
 from soak.facts import Counted, Facts, Left, Times, answers, peaks, reasons
 from soak.losses import accepted_last, all_accepted, all_counted, left_over, nothing_lost
+from soak.quarters import quarters
 from soak.samples import Probe, Sample, Sent, Window, read_probes, read_sent, windows
 from soak.verdict import (
     bounded_memory,
@@ -23,7 +24,6 @@ from soak.verdict import (
     keeps_up,
     latency_back,
     overload_told,
-    quarters,
     removed_in_time,
 )
 
