@@ -70,10 +70,12 @@ class SitemapReader:
 
     def __init__(self, encoding: str | None = None, recover: bool = False, is_feed: bool = False) -> None:
         self._entry: Callable[[Any], Entry] = _item if is_feed else _entry
+        tags = _ITEMS if is_feed else _ENTRIES
+        self._names = {tag.removeprefix("{*}") for tag in tags}
         # An entity is left as it stands: nothing grows, and nothing is opened.
         self._parser: Any = etree.XMLPullParser(
             events=("end",),
-            tag=_ITEMS if is_feed else _ENTRIES,
+            tag=tags,
             encoding=encoding,
             recover=recover,
             resolve_entities=False,
@@ -92,17 +94,24 @@ class SitemapReader:
             self._parser.feed(piece)
         except etree.XMLSyntaxError as error:
             raise FeedFault(f"no well-formed XML: {error.msg:.300}") from None
-        element: Any = None
+        last: Any = None
         for _, element in self._parser.read_events():
             yield self._entry(element)
             element.clear()
-        if element is not None:
+            if not self._is_within_another(element):
+                last = element
+        if last is not None:
             self._without = 0
-            _forget_before(element)
+            _forget_before(last)
             return
         self._without += len(piece)
         if self._without > ENTRY_BYTES_MAX:
             raise FeedFault(f"more than {ENTRY_BYTES_MAX} bytes without an entry")
+
+    def _is_within_another(self, element: Any) -> bool:
+        """What stands before it belongs to an entry that is still to be read."""
+        parent = element.getparent()
+        return parent is not None and _local_name(parent) in self._names
 
     def close(self) -> None:
         """The document has ended.
@@ -191,7 +200,10 @@ def capability_of_xml(head: bytes) -> str:
         for _, element in parser.read_events():
             name = _local_name(element)
             if name == "md" and element.tag == _MD:
-                return str(element.get("capability") or "")
+                try:
+                    return str(element.get("capability") or "")
+                except UnicodeDecodeError:
+                    return ""  # half a character: what reads the entries refuses the document
             if name in ("url", "sitemap"):
                 return ""
     return ""

@@ -103,6 +103,16 @@ def test_what_is_no_sitemap_says_so(data: bytes, why: str) -> None:
         entries(data)
 
 
+@pytest.mark.parametrize("name", ["url", "sitemap"])
+def test_an_entry_within_an_entry_takes_nothing_from_it(monkeypatch: Any, name: str) -> None:
+    root = {"url": "urlset", "sitemap": "sitemapindex"}[name]
+    inner = f"<{name}><loc>http://h.example/1</loc></{name}>"
+    text = f"<{root}><{name}><loc>http://h.example/2</loc>{inner}<lastmod>2026</lastmod></{name}></{root}>"
+    for size in (1, 40, 1 << 16):
+        monkeypatch.setattr(sitemaps, "PIECE_BYTES", size)
+        assert entries(text.encode()) == [Entry("http://h.example/1"), Entry("http://h.example/2", "2026")]
+
+
 def test_a_document_that_unpacks_to_too_much(monkeypatch: Any) -> None:
     monkeypatch.setattr(sitemaps, "DOCUMENT_BYTES_MAX", 3 << 20)
     bomb = gzip.compress(b"http://h.example/1\n" * 500_000)
@@ -331,3 +341,9 @@ def test_a_namespace_that_is_no_unicode_makes_the_document_unreadable(where: str
     data = f"<urlset xmlns{where and ':x'}='&#xD83D;&#xDE00;'><{where}md/><url><loc>http://h.example/1</loc></url></urlset>"
     with pytest.raises(FeedFault):
         entries(data.encode())
+
+
+def test_half_a_character_in_a_capability_makes_the_document_unreadable() -> None:
+    text = resync("resou&#xD800;rcelist", "<url><loc>http://h.example/1</loc></url>")
+    with pytest.raises(FeedFault, match="no well-formed XML"):
+        entries(text.encode())

@@ -9,8 +9,9 @@ from twisted.internet.error import ConnectionLost
 
 from lcc.model.frontend.places import AtHome, SubState
 from lcc.protocols.cp_uns_client import init
-from tests.frontend.kit import Client, Proxy, sublcc
+from tests.frontend.kit import sublcc
 from tests.support.logs import LoggedErrors
+from tests.support.roles.front import Client, Proxy
 
 HEADER = b"PROXY TCP4 192.0.2.7 192.0.2.1 4711 9000\r\n"
 SET = '<lococa:set set="partial" urlprefix="http://site.example/"><url c="a" m="text/html"/></lococa:set>'

@@ -31,8 +31,9 @@ from lcc.storage.fe.sublccs import add_sublcc, report_vitals
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.providers.watched import SOMEBODY, find_or_make_watched
 from lcc.transport.ports.connection_limits import ConnectionLimits, Place
-from tests.frontend.kit import NOW, Proxy, sublcc, vitals
+from tests.frontend.kit import NOW, sublcc, vitals
 from tests.support.databases import Backend, DirectDatabase, result_of
+from tests.support.roles.front import Proxy
 from tests.support.roles.uns import World, absorbed
 from tests.support.transports import Wire
 

@@ -8,7 +8,9 @@ from tests.fuzz.target_parser import Parser
 from tests.fuzz.targets_feeds import FeedLists, Feeds, Links, References, ResourceSync, RobotsTxt, Sitemaps
 from tests.fuzz.targets_fetch import FtpServers, WebServers
 from tests.fuzz.targets_front import IndexNowRequests, ProxyHeaders, SearchQueries, Tokens, WebSubMessages
+from tests.fuzz.targets_jobs import ManagersAtScheduler, OrdersAtManager, WorkerRequests
 from tests.fuzz.targets_notifiers import NotifierAnswers, NotifierSets
+from tests.fuzz.targets_push import PushedSets, PushRequests
 from tests.fuzz.targets_qm import Results, Sets
 from tests.fuzz.targets_robots import (
     OrdersAtBot,
@@ -55,4 +57,9 @@ TARGETS: tuple[type[Target], ...] = (
     SearchQueries,
     Tokens,
     ProxyHeaders,
+    ManagersAtScheduler,
+    OrdersAtManager,
+    WorkerRequests,
+    PushRequests,
+    PushedSets,
 )

@@ -22,8 +22,7 @@ from lcc.storage.push.keys import decide_key, list_keys
 from lcc.storage.push.store import SET_URLS, Arrival
 from tests.support.databases import Backend, result_of
 from tests.support.logs import LoggedErrors
-
-from .kit import KEY, NOW, SITE, World
+from tests.support.roles.push import KEY, NOW, SITE, World
 
 FILE = f"{SITE}{KEY}.txt"
 

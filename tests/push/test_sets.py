@@ -17,9 +17,8 @@ from lcc.storage.providers.passwords import generate_token, hash_password
 from lcc.storage.push import requests
 from lcc.storage.push.requests import SetRequest, SetRequests, request_id
 from tests.support.databases import Backend, result_of
+from tests.support.roles.push_sets import PREFIX, SetWorld, basic, chunk, head, pages
 from tests.support.roles.uns import ROOT
-
-from .sets_kit import PREFIX, SetWorld, basic, chunk, head, pages
 
 OUTSIDE = "http://elsewhere.example/x"
 CHUNKED = "Transfer-Encoding: chunked"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scheduler.bench import Bench
+from tests.support.roles.scheduler import Bench
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from lcc.model.tasks import Effects, FollowUp, JobSpec, JobState, Task, When
 from lcc.storage.tasks import orders
 from lcc.storage.tasks.figures import task_figures
-from tests.scheduler.bench import Bench, FakeManager
+from tests.support.roles.scheduler import Bench, FakeManager
 from tests.support.tasks import NOW
 
 HOUR, DAY, YEAR = 3600, 86400, 365 * 86400

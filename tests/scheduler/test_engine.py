@@ -10,7 +10,7 @@ import pytest
 from lcc.model.tasks import Assigned, Effects, JobState, StartedJob
 from lcc.protocols import jobs
 from lcc.storage.tasks import orders
-from tests.scheduler.bench import Bench
+from tests.support.roles.scheduler import Bench
 
 
 def test_a_task_is_carried_out_again_and_again(bench: Bench) -> None:

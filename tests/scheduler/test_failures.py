@@ -13,9 +13,9 @@ from lcc.model.tasks import Effects, FollowUp, JobResult, JobSpec, JobState
 from lcc.protocols import jobs
 from lcc.protocols.endings import write_ending
 from lcc.storage.tasks import orders
-from tests.scheduler.bench import Bench
 from tests.support.databases import DirectDatabase
 from tests.support.logs import LoggedErrors
+from tests.support.roles.scheduler import Bench
 from tests.support.tasks import SomeItems
 
 

@@ -19,9 +19,9 @@ from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler.counters import Counters
 from lcc.roles.scheduler.notices import Notices
 from lcc.storage.providers.providers import add_provider, order_removal
-from tests.scheduler.bench import FakeManager
 from tests.scheduler.polls.polling import FEED, Polling, given, notice, worker
 from tests.support.databases import result_of
+from tests.support.roles.scheduler import FakeManager
 
 LISTED = ("--full-content", "--listed")
 PAGE = "http://site/page"

@@ -23,8 +23,8 @@ from lcc.protocols.endings import write_ending
 from lcc.protocols.hello import Ready
 from lcc.roles.scheduler import managers
 from lcc.storage.tasks import orders
-from tests.scheduler.bench import Bench, FakeManager
 from tests.support.logs import LoggedErrors
+from tests.support.roles.scheduler import Bench, FakeManager
 from tests.support.tasks import NOW
 from tests.support.transports import MemoryTransport
 

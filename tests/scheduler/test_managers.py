@@ -8,7 +8,7 @@ from twisted.logger import LogEvent, formatEvent
 from lcc.model.tasks import JobState, ManagerState, ManagerStatus
 from lcc.protocols import jobs
 from lcc.storage.tasks.managers import managers
-from tests.scheduler.bench import Bench
+from tests.support.roles.scheduler import Bench
 from tests.support.tasks import NOW
 
 

@@ -21,8 +21,8 @@ from lcc.storage.providers.providers import add_provider, change_provider, locke
 from lcc.storage.providers.watched import SiteMoved
 from lcc.storage.tasks.outbox import OutboxSet
 from lcc.storage.tasks.polling.polls import Asked
-from tests.scheduler.bench import Bench
 from tests.support.databases import DirectDatabase, result_of
+from tests.support.roles.scheduler import Bench
 
 URL = "http://site/page"
 

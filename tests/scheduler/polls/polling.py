@@ -13,9 +13,9 @@ from lcc.protocols.jobs import RunJob
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler.polls import Polls
 from lcc.storage.tasks.outbox import Answer, OutboxSet
-from tests.scheduler.bench import Bench, FakeManager
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.queue import Queue
+from tests.support.roles.scheduler import Bench, FakeManager
 
 FEED = "http://site/feed.xml"
 HEADERS = '["Content-Type","application/rss+xml; charset=utf-8"]'

@@ -6,8 +6,8 @@ import json
 
 from lcc.model.tasks import Effects
 from lcc.storage.tasks.orders import SITEMAP_CONFIRM
-from tests.scheduler.bench import FakeManager
 from tests.scheduler.polls.polling import FEED, Polling, given, worker
+from tests.support.roles.scheduler import FakeManager
 from tests.support.sitemaps import resync, urlset, worked
 
 SITE = FEED[: FEED.index("/", 8)]

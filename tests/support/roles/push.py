@@ -4,25 +4,35 @@ sites that are played."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
 
 from lcc.config import PushConfig, WatchedConfig
+from lcc.domain.push.websub import sign
 from lcc.errors import FetchError
+from lcc.fetchers.guarded_client import Reply
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
+from lcc.model.push.websub import HubSubscription
+from lcc.model.tasks import JobSpec
 from lcc.roles.proof_files import ProofFiles
+from lcc.roles.push.callbacks import Callbacks
 from lcc.roles.push.engine import PushServer
+from lcc.roles.push.subscriber import Subscriber
 from lcc.roles.push.web import build_site
 from lcc.storage.database.migrations import MAIN, PUSH
 from lcc.storage.providers.watched import find_or_make_watched
 from lcc.storage.push.store import PushStore
+from lcc.storage.push.subscriptions import list_subscriptions
 from tests.support.databases import Backend, DirectDatabase
+from tests.support.tasks import Tasks, task_database
 
 NOW = 1_780_000_000
 KEY = "abcdef0123456789"
@@ -144,6 +154,7 @@ class World:
         protocol.dataReceived(request)
         head, _, body = transport.value().partition(b"\r\n\r\n")
         self.headers = head.decode()
+        protocol.connectionLost(Failure(ConnectionDone()))
         return int(head.split()[1]), json.loads(body) if body.startswith(b"{") else body
 
     def get(self, path: str = "/indexnow", peer: str = "192.0.2.1", **fields: str) -> tuple[int, Any]:
@@ -167,3 +178,127 @@ class World:
         self.server.stop()
         self.tables.blocking.close()
         self.main.blocking.close()
+
+
+HUB, TOPIC = "https://hub.example.net/", "https://www.example.org/feed.xml"
+
+
+class Hub:
+    """In place of what asks hubs.
+
+    :ivar answer: of the next requests; an exception: there is none.
+    :ivar asked: URL and form of each request.
+    :ivar hanging: URLs that never answer.
+    """
+
+    def __init__(self) -> None:
+        self.answer: Reply | Exception = Reply(202, b"")
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.hanging: set[str] = set()
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Deferred[Reply]:
+        self.asked.append((url, {name: values[0] for name, values in parse_qs(body.decode()).items()}))
+        if url in self.hanging:
+            return Deferred()
+        return fail(self.answer) if isinstance(self.answer, Exception) else succeed(self.answer)
+
+    @property
+    def modes(self) -> list[str]:
+        """``hub.mode`` of all requests."""
+        return [form["hub.mode"] for _, form in self.asked]
+
+
+class HubWorld(World):
+    """A push server that subscribes, a scheduler's tables, and a hub that is played."""
+
+    def __init__(self, backend: Backend, **settings: Any) -> None:
+        self.hub = Hub()
+        self.tasks = Tasks(task_database(backend))
+        self.tokens = 0
+        super().__init__(backend, url="https://push.example.org:9743/", **settings)
+
+    def made(self) -> Any:
+        server = super().made()
+        store = server.store
+        tasks: Any = self.tasks.database
+        server.subscriber = Subscriber(
+            self.settings, store.subscriptions, tasks, self.hub, self.now, self.token, server.counters
+        )
+        return server
+
+    def now(self) -> float:
+        return NOW + self.clock.seconds()
+
+    def token(self) -> str:
+        self.tokens += 1
+        return f"{self.tokens:016x}"
+
+    def site(self) -> Any:
+        return build_site(self.server, self.clock, {b"websub": Callbacks(self.server)})
+
+    def feed(self, url: str = TOPIC, hub: str = HUB, **more: Any) -> int:
+        """A feed that a worker has read."""
+        task = self.tasks.add(spec=JobSpec("feed", args=(url,)), now=int(self.now()))
+        self.read(task, hub, **more)
+        return task
+
+    def read(self, task: int, hub: str = HUB, news: bool = False) -> None:
+        """A worker reads it (again)."""
+        now = int(self.now())
+        links = [{"url": hub, "rel": "hub"}, {"url": TOPIC, "rel": "self"}] if hub else []
+        row = (task, "id", json.dumps({"links": links}), now, now if news else 0)
+        columns = ("task", "policy", "record", "read_time", "changed_time")
+        update = columns[2:] if news else columns[2:4]
+        self.tasks.database.now(lambda txn: txn.upsert("feeds", columns, [row], ["task"], update))
+
+    @property
+    def all(self) -> list[HubSubscription]:
+        return self.tables.blocking.interact(list_subscriptions, None, 10)
+
+    @property
+    def only(self) -> HubSubscription:
+        [found] = self.all
+        return found
+
+    def confirm(self, ident: str = "", **changed: str) -> tuple[int, Any]:
+        """The hub asks whether a subscription is meant."""
+        found = next(each for each in self.all if not ident or each.id == ident)
+        fields = {
+            "mode": "subscribe",
+            "topic": TOPIC,
+            "challenge": "a b<i>",
+            "lease_seconds": str(10 * 86400),
+        } | changed
+        query = urlencode({f"hub.{name}": value for name, value in fields.items()})
+        return self.ask(f"GET /websub/{found.id}?{query} HTTP/1.1\r\nHost: push\r\n\r\n".encode())
+
+    def hear(self, body: bytes = b"<diff/>", signature: str = "", ident: str = "") -> tuple[int, Any]:
+        """The hub pushes."""
+        found = next(each for each in self.all if not ident or each.id == ident)
+        signature = signature or sign(found.secret, body)
+        head = f"POST /websub/{found.id} HTTP/1.1\r\nHost: push\r\nContent-Length: {len(body)}\r\n"
+        return self.ask(f"{head}X-Hub-Signature: {signature}\r\n\r\n".encode() + body)
+
+    def polls(self) -> int:
+        """Polls that were ordered since the last call; the scheduler carries them out."""
+        return self.tasks.carry_out(int(self.now())).count
+
+    def subscribed(self, **more: Any) -> int:
+        """A feed with a confirmed subscription; its first poll is over."""
+        task = self.feed(**more)
+        self.pass_time(2)
+        assert self.confirm()[0] == 200
+        self.pass_time(1)
+        assert self.polls() == 1
+        self.poll_over(task)
+        self.pass_time(10)
+        return task
+
+    def poll_over(self, task: int, every: int = 3600) -> None:
+        """What the scheduler does with a poll: the next one is due a period later."""
+        due = int(self.now()) + every
+        self.tasks.database.now(lambda txn: txn.execute("UPDATE tasks SET due_time = ? WHERE id = ?", [due, task]))
+
+    def close(self) -> None:
+        super().close()
+        self.tasks.database.blocking.close()

@@ -26,11 +26,10 @@ from lcc.roles.uns.port import ProviderPort
 from lcc.storage.push.requests import SetRequests
 from lcc.storage.push.store import PushStore
 from tests.support.databases import Backend, DirectDatabase
+from tests.support.roles.push import NOW, Sites, push_database
 from tests.support.roles.uns import PASSWORD, ROOT, TakenSet, absorbed
 from tests.support.roles.uns import World as UnsWorld
 from tests.support.transports import Line, Wire
-
-from .kit import NOW, Sites, push_database
 
 PREFIX = f"urlprefix={ROOT}"
 
