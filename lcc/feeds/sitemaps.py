@@ -150,7 +150,7 @@ def _item(element: Any) -> Entry:
         name = child.tag.rpartition("}")[2] if isinstance(child.tag, str) else ""
         text = (child.text or "").strip()
         if name == "link" and child.get("rel", "alternate") == "alternate":
-            loc = loc or text or child.get("href", "")
+            loc = loc or text or child.get("href", "").strip()
         elif name in _DATES and text:
             dates.setdefault(name, text)
     time = _iso_time(next((dates[name] for name in _DATES if name in dates), ""))

@@ -48,7 +48,7 @@ RSS = """<?xml version="1.0"?><rss version="2.0" xmlns:a="http://www.w3.org/2005
 ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><link href="http://h.example/"/>
 <entry><link rel="enclosure" href="http://h.example/x.mp3"/><link href="http://h.example/1"/>
 <published>2020-01-01T00:00:00Z</published><updated>2026-01-01T00:00:00Z</updated></entry>
-<entry><link rel="alternate" href="http://h.example/2"/></entry>
+<entry><link rel="alternate" href=" http://h.example/2&#10;"/></entry>
 <entry><source><link href="http://h.example/source"/></source></entry>
 <entry><link href="http://h.example/3"/><published>soon</published></entry></feed>"""
 RDF = """<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"

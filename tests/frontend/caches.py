@@ -41,8 +41,8 @@ from lcc.storage.queue.moves.staging import Cursor, stage_page, stage_whole
 from lcc.storage.queue.store import QueueStore
 from lcc.storage.queue.write_transaction import WriteTransaction
 from tests.frontend.kit import NOW, sublcc
-from tests.frontend.worlds import _Database
 from tests.support.databases import result_of
+from tests.support.roles.front_worlds import _Database
 
 RULES = QueueRules.configured(QmConfig(), TimeSlots(timezone="UTC"))
 FORM = Nothing()

@@ -30,8 +30,8 @@ from lcc.roles.cu.web.site import build_site
 from lcc.storage.database.tables.timeline import current_timeline
 from lcc.storage.fe.placements import put_making
 from tests.frontend.kit import NOW
-from tests.frontend.worlds import PIDS, Worlds
 from tests.support.databases import Backend, result_of
+from tests.support.roles.front_worlds import PIDS, Worlds
 
 JSONL = FORMATS["jsonl"]
 

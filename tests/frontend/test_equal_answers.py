@@ -31,8 +31,8 @@ from lcc.roles.cu.packages.production import Where, Workshop, content_ports, pac
 from lcc.roles.cu.web.site import build_site
 from lcc.roles.cu.xml.session import XmlUsers
 from lcc.storage.providers.providers import add_provider
-from tests.frontend.worlds import PIDS, Worlds
 from tests.support.browser import Reply
+from tests.support.roles.front_worlds import PIDS, Worlds
 from tests.support.roles.xml_users import Told, documents, query, understand
 from tests.support.servers.content_host import ContentHost
 

@@ -13,7 +13,7 @@ from lcc.roles.cu.front.subs import AWAY_SECONDS
 from lcc.roles.cu.hub.positions import Position, covers, position_of, token_at
 from lcc.storage.hub.subscribers import list_subscribers
 from tests.frontend.hubs import HOST, TOPIC, FrontHub
-from tests.frontend.worlds import Worlds
+from tests.support.roles.front_worlds import Worlds
 
 
 def _running(home: Path, url: Callable[[str], str]) -> Iterator[FrontHub]:

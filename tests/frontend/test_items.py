@@ -18,8 +18,8 @@ from lcc.roles.cu.front.subs import AWAY_SECONDS
 from lcc.roles.cu.front.tokens import FrontToken, Position, parse_front_token
 from lcc.roles.cu.items import ItemQuery
 from lcc.roles.cu.tokens import StartAgain, Token, TokenError
-from tests.frontend.worlds import Worlds
 from tests.support.databases import Backend, result_of
+from tests.support.roles.front_worlds import Worlds
 
 ALL = ItemQuery()
 

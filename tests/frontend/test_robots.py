@@ -19,8 +19,8 @@ from lcc.roles.cu.site_robots import AskedSite
 from lcc.storage.database.migrations import MAIN
 from lcc.storage.providers.providers import add_provider
 from lcc.storage.tasks.orders import order_robots
-from tests.frontend.worlds import Worlds
 from tests.support.databases import Backend, DirectDatabase, result_of
+from tests.support.roles.front_worlds import Worlds
 from tests.support.tasks import NOW, Tasks, robots_known_as
 
 HERE, THERE, NOBODY = "http://here.example/", "https://there.example:8443/", "http://nobody.example/"

@@ -8,6 +8,7 @@ from tests.fuzz.target_parser import Parser
 from tests.fuzz.targets_feeds import FeedLists, Feeds, Links, References, ResourceSync, RobotsTxt, Sitemaps
 from tests.fuzz.targets_fetch import FtpServers, WebServers
 from tests.fuzz.targets_front import IndexNowRequests, ProxyHeaders, SearchQueries, Tokens, WebSubMessages
+from tests.fuzz.targets_front_roles import ProvidersAtFront, QuestionsAtFront, XmlAtFront
 from tests.fuzz.targets_jobs import ManagersAtScheduler, OrdersAtManager, WorkerRequests
 from tests.fuzz.targets_notifiers import NotifierAnswers, NotifierSets
 from tests.fuzz.targets_push import PushedSets, PushRequests
@@ -62,4 +63,7 @@ TARGETS: tuple[type[Target], ...] = (
     WorkerRequests,
     PushRequests,
     PushedSets,
+    ProvidersAtFront,
+    QuestionsAtFront,
+    XmlAtFront,
 )

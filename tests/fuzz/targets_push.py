@@ -12,6 +12,7 @@ from twisted.internet.address import IPv4Address
 
 from lcc.domain.push.websub import sign
 from lcc.protocols.uns_qm import Ping
+from lcc.roles.push.gateway import IDLE_SECONDS
 from tests.fuzz.target import HOSTILE, Target, check
 from tests.fuzz.targets_users import HTTP_TOKENS
 from tests.support.databases import Backend
@@ -133,7 +134,6 @@ class PushedSets(Target):
     name = "push: sets by HTTP"
     share = 6
     streams = 60
-    engine_timers = 1  # a connection to the UNS that is kept
     patience_seconds = 200.0
     tokens = (
         *HTTP_TOKENS,
@@ -185,24 +185,26 @@ class PushedSets(Target):
             line.turn()
 
     def pass_time(self, seconds: float) -> None:
-        for _ in range(int(seconds / 4)):
+        for _ in range(int(seconds / IDLE_SECONDS)):
             self.rest()
 
     def rest(self) -> None:
+        # A conversation with the UNS is kept for some seconds.
         self.world.qm.say(Ping())
-        for _ in range(4):
+        for _ in range(int(IDLE_SECONDS) + 2):
             self.clock.advance(1)
             self.settle()
 
     def honest(self) -> None:
         """A set comes to the queue manager, as a whole."""
         world = self.world
-        for _ in range(16):  # wrong passwords are forgotten
+        for _ in range(5):  # wrong passwords are forgotten
             self.rest()
         self._number += 1
         before = len(world.taken)
         answer = world.post(pages(f"honest-{self._number}", "b"), PREFIX, basic(8), peer="192.0.2.1")
         world.lines.pop().lose()
+        self.rest()
         check(answer.status == 200 and answer.verdict["accepted"], f"it was answered {answer}")
         taken = world.told[before:]
         check(taken == [[f"honest-{self._number}", "b"]], f"the queue manager has {taken}")

@@ -7,7 +7,9 @@ from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.testing import MemoryReactorClock
+from twisted.python.failure import Failure
 
 from lcc.client.content import ContentClient
 from lcc.config import CuConfig
@@ -116,7 +118,7 @@ class XmlQuestions(Target):
         self.world.close()
 
 
-class _Http(Target):
+class HttpTarget(Target):
     """A server over HTTP."""
 
     share = 6
@@ -148,7 +150,7 @@ def _built(factory: Any) -> Any:
     return protocol
 
 
-class ContentPorts(_Http):
+class ContentPorts(HttpTarget):
     """What is asked of a content port."""
 
     name = "content port"
@@ -192,7 +194,7 @@ class _Machine:
         return {}
 
 
-class HttpQuestions(_Http):
+class HttpQuestions(HttpTarget):
     """What content users ask over HTTP."""
 
     name = "cu: at the HTTP port"
@@ -242,10 +244,7 @@ class HttpQuestions(_Http):
 
     def settle(self) -> None:
         self.clock.advance(0)
-        reactor: Any = self.clock
-        for _path, factory, _timeout, _check in reactor.unixClients:
-            factory.clientConnectionFailed(None, _refused())
-        reactor.unixClients.clear()
+        refuse_connections(self.clock)
 
     def honest(self) -> None:
         answer = self.get("/urls?provider=1")
@@ -261,11 +260,14 @@ class HttpQuestions(_Http):
         self.world.close()
 
 
-def _refused() -> Any:
-    from twisted.internet.error import ConnectionRefusedError
-    from twisted.python.failure import Failure
+def refuse_connections(reactor: Any) -> None:
+    """Nobody listens at any UNIX socket.
 
-    return Failure(ConnectionRefusedError())
+    :param reactor: a ``MemoryReactorClock``.
+    """
+    for _path, factory, _timeout, _check in reactor.unixClients:
+        factory.clientConnectionFailed(None, Failure(ConnectionRefusedError()))
+    reactor.unixClients.clear()
 
 
 class ContentAnswers(Target):

@@ -26,9 +26,9 @@ from lcc.storage.fe.placements import made, put_making
 from lcc.storage.fe.sublccs import add_sublcc, change_sublcc
 from lcc.storage.tasks.feeds.items import ItemStore
 from lcc.storage.tasks.orders import order_robots
-from tests.frontend.kit import NOW, sublcc
 from tests.support.cache import Cache
 from tests.support.databases import SETTINGS, DirectDatabase
+from tests.support.sublccs import NOW, sublcc
 
 ELSEWHERE = {205: 1, 106: 3}
 """Providers that are not in the sub-LCC whose range their ids are of."""
@@ -54,11 +54,12 @@ class _Database(DirectDatabase):
 class Worlds:
     """One LCC, and a front end over three, with the same pages.
 
+    :param clock: None: one of its own.
     :ivar subs: the sub-LCCs' databases, from 1 on.
     """
 
-    def __init__(self, home: Path, url: Any) -> None:
-        self.clock = Clock()
+    def __init__(self, home: Path, url: Any, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
         self.front = _Database(url("front"), home, FE)
         self.databases: dict[str, _Database] = {}
         self.tasks: dict[str, _Database] = {}
