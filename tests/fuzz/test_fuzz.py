@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -9,20 +10,33 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from twisted.logger import globalLogPublisher
 
+from lcc.numbers import parse_number
 from lcc.protocols.uns_qm import FROM_UNS
 from lcc.protocols.xmlfeed import XmlFeed
+from lcc.roles.cu.front import tokens as front_tokens
 from lcc.roles.cu.xml.session import Session
-from lcc.transport.http.server import GuardedChannel
+from lcc.roles.fe_uns.login import RecordingFeed
+from lcc.roles.manager.conversation import WorkerConversation
+from lcc.roles.manager.job import RunningJob
+from lcc.roles.push import sets_web
+from lcc.roles.push import web as push_web
+from lcc.roles.push.gateway import Account
+from lcc.roles.scheduler.managers import ManagerConnection
+from lcc.transport.http.server import GuardedChannel, text_header
 from lcc.transport.stream import XmlStream
 from tests.fuzz.campaign import Report, play_world
 from tests.fuzz.mutation import BYTES_MAX, mutate, segment
 from tests.fuzz.target import Target
 from tests.fuzz.target_parser import Parser
 from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets_front_roles import ProvidersAtFront, QuestionsAtFront, XmlAtFront
+from tests.fuzz.targets_jobs import ManagersAtScheduler, OrdersAtManager, WorkerRequests
+from tests.fuzz.targets_push import PushedSets, PushRequests
 from tests.fuzz.targets_qm import Sets
 from tests.fuzz.targets_uns import Providers
 from tests.fuzz.targets_users import ContentPorts, XmlQuestions
@@ -116,6 +130,48 @@ def _greedy(feed: XmlFeed, data: bytes, receive: Any = XmlFeed.receive) -> Any:
     return receive(feed, data)
 
 
+def _not_lost(connection: ManagerConnection, reason: Any) -> None:
+    """It still seems to be there."""
+
+
+def _run_on(job: RunningJob, told: Any, *, at_once: bool = False) -> None:
+    """It is not ended."""
+
+
+def _keep_descriptor(conversation: WorkerConversation, reason: Any) -> None:
+    """Nobody hears that it is closed."""
+
+
+def _fail_on_queries(request: Any) -> dict[str, list[str]]:
+    return parse_qs(request.uri.partition(b"?")[2].decode("ascii"), errors="strict")
+
+
+def _fail_on_logins(request: Any, address: str) -> Account:
+    _, _, given = (text_header(request, "authorization") or "").partition(" ")
+    ident, _, password = base64.b64decode(given, validate=True).decode().partition(":")
+    return Account(parse_number(ident, 1 << 31), password, address)
+
+
+def _mend_lines(feed: RecordingFeed, data: bytes, receive: Any = RecordingFeed.receive) -> Any:
+    events = receive(feed, data)
+    feed.heard = bytearray(feed.heard.replace(b"\n", b""))
+    return events
+
+
+STREAMS_OF: dict[type[Target], int] = {
+    Parser: 3000,
+    ManagersAtScheduler: 8,
+    OrdersAtManager: 8,
+    WorkerRequests: 8,
+    PushRequests: 32,
+    PushedSets: 32,
+    ProvidersAtFront: 60,
+    QuestionsAtFront: 60,
+    XmlAtFront: 8,
+}
+"""In which what is planted is found."""
+
+
 @pytest.mark.parametrize(
     ("kind", "where", "name", "planted", "found"),
     [
@@ -125,6 +181,14 @@ def _greedy(feed: XmlFeed, data: bytes, receive: Any = XmlFeed.receive) -> Any:
         (XmlQuestions, XmlStream, "connectionLost", _keep_timer, "timers are left"),
         (XmlQuestions, Session, "stream_closed", _keep_session, "an honest peer is not served"),
         (ContentPorts, GuardedChannel, "dataReceived", _hear_late, "an exception reached the transport"),
+        (ManagersAtScheduler, ManagerConnection, "peer_lost", _not_lost, "an honest peer is not served"),
+        (OrdersAtManager, RunningJob, "end", _run_on, "jobs do not end"),
+        (WorkerRequests, WorkerConversation, "stream_closed", _keep_descriptor, "its descriptor is not closed"),
+        (PushRequests, push_web, "query_fields", _fail_on_queries, "logged"),
+        (PushedSets, sets_web, "account_of", _fail_on_logins, "logged"),
+        (ProvidersAtFront, RecordingFeed, "receive", _mend_lines, "the UNS hears"),
+        (QuestionsAtFront, front_tokens, "TokenError", LookupError, "logged"),
+        (XmlAtFront, Session, "stream_closed", _keep_session, "an honest peer is not served"),
     ],
 )
 def test_what_is_planted_is_found(
@@ -138,7 +202,7 @@ def test_what_is_planted_is_found(
     found: str,
 ) -> None:
     monkeypatch.setattr(where, name, planted)
-    report = play(kind, tmp_path, 3000 if kind is Parser else 600)
+    report = play(kind, tmp_path, STREAMS_OF.get(kind, 600))
     logged_errors.flush()
     assert any(found in fault.what for fault in report.faults), {fault.what[:200] for fault in report.faults}
 
