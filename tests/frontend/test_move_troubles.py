@@ -146,7 +146,7 @@ def test_a_source_that_was_put_back_and_has_not_frozen_again_is_not_left(
     source.database.now(lambda txn: txn.execute("UPDATE fenced SET state = 'followed', epoch = epoch - 1"))
     front.holding.clear()
     front.go(5)
-    assert front.move().flip == 0 and front.move().why == "its source was put back from a backup"
+    assert front.move().flip == 0 and front.move().why == "its source was restored from a backup"
     front.sub(1).start()
     front.go_until(MoveState.DONE)
 

@@ -35,7 +35,7 @@ from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import pages
 
 FORM = Nothing()
-WAITS = "waits: the front end's database was put back"
+WAITS = "waits: the front end's database was restored"
 
 
 class Repaired:

@@ -115,7 +115,7 @@ def test_an_account_that_may_only_read(worlds: Worlds, logged: list[LogEvent]) -
     cache = FrontCache(worlds.front, worlds.subs, FrontRobots(worlds.subs, refuse, worlds.clock))
     assert asked(cache, HERE)[0]["providers"] == [{"root": HERE, "provider": 1}]
     assert [formatEvent(event) for event in logged if "Cannot order" in formatEvent(event)] == [
-        f"Cannot order that sub-LCC a polls robots.txt of {HERE}: INSERT command denied"
+        f"Cannot order sub-LCC a to poll robots.txt of {HERE}: INSERT command denied"
     ]
 
 

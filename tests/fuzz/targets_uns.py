@@ -166,7 +166,7 @@ class Link(Target):
 
     name = "uns-qm: at the UNS"
     share = 4
-    allowed = ("put back from a backup",)
+    allowed = ("restored from a backup",)
     streams = 50
 
     @classmethod

@@ -277,7 +277,7 @@ def test_a_spool_that_was_put_back_begins_a_new_epoch(world: World, tmp_path: Pa
     world.pump()
     assert not world.uns.forwarder.connected
     assert accepted(cp), "its provider is answered from the spool"
-    assert any("put back from a backup" in event.get("log_format", "") for event in logged)
+    assert any("restored from a backup" in event.get("log_format", "") for event in logged)
     qm = world.connect_qm(lambda begin: None)
     assert qm.peer_hello is not None
     assert (qm.peer_hello.epoch, qm.peer_hello.acked) == ("epoch2", 0)

@@ -307,7 +307,7 @@ class Forwarder:
         if epoch != self._spool.epoch or self._ending_epoch:
             return
         _log.critical(
-            "The queue manager knows of later sets in epoch {epoch}: this spool was put back from a backup. A new "
+            "The queue manager knows of later sets in epoch {epoch}: this spool was restored from a backup. A new "
             "epoch begins; sets that were accepted since the backup are lost",
             epoch=epoch,
         )

@@ -81,7 +81,7 @@ class FrontRobots:
         except Exception as error:
             if self._log_limit.allows(sub.known.name):
                 _log.warn(
-                    "Cannot order that sub-LCC {name} polls robots.txt of {site}: {error}",
+                    "Cannot order sub-LCC {name} to poll robots.txt of {site}: {error}",
                     name=sub.known.name,
                     site=sites[0],
                     error=str(error),

@@ -118,7 +118,7 @@ class Copying:
         if cursor is None or not known or not await self._there.interact(is_known, cursor.position):
             if known:
                 _log.warn(
-                    "The source of provider {pid} was put back from a backup: its rows are compared again",
+                    "The source of provider {pid} was restored from a backup: comparing its rows again",
                     pid=self._pid,
                 )
             cursor = Cursor(self._move.id, await self._there.interact(position_now))
@@ -179,7 +179,7 @@ class Copying:
         if behind:
             return None
         _log.error(
-            "Provider {pid}: {staged} rows are copied, but its source has {counts}: all are compared again",
+            "Provider {pid}: {staged} rows are copied, but its source has {counts}: comparing all again",
             pid=self._pid,
             staged=staged,
             counts=counts,

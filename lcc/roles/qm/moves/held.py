@@ -40,7 +40,7 @@ async def apply_held(
         lost = {piece.whole for piece in held if piece.lost}
         for whole in sorted(lost):
             _log.warn(
-                "A set of provider {pid} has not come as a whole from its former sub-LCC: a full set is asked for",
+                "A set of provider {pid} is incomplete at its former sub-LCC: requesting a full set",
                 pid=pid,
             )
             header = attrs.evolve(_of(held, whole), uns=uns, epoch=epoch, number=whole, full=False, said=None)

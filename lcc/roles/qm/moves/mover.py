@@ -59,7 +59,7 @@ FREEZES_DOUBLED_MAX = 10
 SLICE_SECONDS = 2.0
 """So long a provider is copied, until others are looked at."""
 _STANDING_STILL = (MoveState.FREEZING, MoveState.FLIPPED)
-BEHIND = "the front end's database was put back from a backup: run lcc-admin fe repair"
+BEHIND = "the front end's database was restored from a backup: run lcc-admin fe repair"
 LATE_LOOK_SECONDS = 10.0
 """From one look for sets that come late at former homes to the next."""
 
@@ -132,7 +132,7 @@ class Mover:
             if move is None or not (_has_ended(move) or move.dest != me.subid):
                 continue
             if move.dest == me.subid and await self._is_arriving(move):
-                _log.warn("Provider {pid} goes on arriving: this LCC was put back from a backup", pid=pid)
+                _log.warn("Provider {pid} is still arriving: this LCC was restored from a backup", pid=pid)
                 await self._arrive_rows(move, _name(sublccs, move.source))
                 await self._open(move)
             await self._forget_staged(pid)
@@ -190,7 +190,7 @@ class Mover:
         with suppress(front_moves.Overtaken):
             await self._note(move, {"behind": 1}, BEHIND)
             _log.error(
-                "Move {id} of provider {pid} waits: the front end's database was put back from a backup."
+                "Move {id} of provider {pid} waits: the front end's database was restored from a backup."
                 " Run lcc-admin fe repair",
                 id=move.id,
                 pid=move.pid,
@@ -322,7 +322,7 @@ class Mover:
         await self._check(move, source)
         copying = self._copying(move, source)
         if await copying.follow(pause=False) is None:
-            await self._thaw(move, "its source was put back from a backup")
+            await self._thaw(move, "its source was restored from a backup")
             return
         if not move.number("counted") and not await copying.is_complete():
             await self._thaw(move, "rows are missing, and copied again")
@@ -338,7 +338,7 @@ class Mover:
         stands_still = await self._source(source).interact(has_fence, move.pid, move.epoch, Fence.FROZEN)
         since = await copying.copied_upto()
         if not stands_still or since is None:  # it may have obeyed again
-            await self._thaw(move, "its source was put back from a backup")
+            await self._thaw(move, "its source was restored from a backup")
             return
         await self._front.write(front_moves.flip, move, since, self._engine.now())
 
@@ -346,7 +346,7 @@ class Mover:
         return not 0 <= self._engine.now() - move.number("frozen_time") <= FREEZE_SECONDS
 
     async def _thaw(self, move: Move, why: str) -> None:
-        _log.warn("Provider {pid} is not moved now: {why}", pid=move.pid, why=why)
+        _log.warn("Move of provider {pid} postponed: {why}", pid=move.pid, why=why)
         await self._front.write(front_moves.thaw, move, why, self._engine.now())
         self._engine.moves.goes_on(move.pid, self._engine.clock.seconds(), here=False)
 
@@ -396,7 +396,7 @@ class Mover:
         another provider got its number: another carrier is made, to go on with."""
         if await self._database.interact(is_carrier_of, move, carrier_of(move)):
             return True
-        _log.warn("Provider {pid} is copied again: this LCC was put back from a backup", pid=move.pid)
+        _log.warn("Copying provider {pid} again: this LCC was restored from a backup", pid=move.pid)
         carrier = await self._database.write(make_carrier, move, source.name, content_of(move), self._engine.now())
         await self._note(move, {"carrier": carrier}, move.why)
         return False
