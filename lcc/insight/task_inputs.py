@@ -130,7 +130,7 @@ def checked_options(options: FeedOptions) -> FeedOptions:
     :raises InputError: they do not go together.
     """
     if options.listed and not options.full_content:
-        raise InputError("what is listed are the pages of items", "have these fetched, too")
+        raise InputError("a listed feed needs the pages of its items", "have these fetched, too")
     return options
 
 

@@ -155,7 +155,7 @@ def _of_intake(live: Live) -> Iterator[Trouble]:
             "qm-database",
             Level.BAD,
             f"The queue manager is waiting for the database: {state['database']}",
-            "It resumes by itself; check that the database runs and has disk space.",
+            "It resumes automatically; check that the database runs and has disk space.",
         )
     if state.get("paused_since") is not None:
         yield Trouble(
@@ -170,7 +170,7 @@ def _of_intake(live: Live) -> Iterator[Trouble]:
             "overload",
             Level.WARNING,
             f"No sets are accepted: {state['overload']}",
-            "Nothing is lost: UNSes spool incoming sets. It ends by itself when the queue has shrunk; more robots "
+            "Nothing is lost: UNSes spool incoming sets. It ends when the queue has shrunk; more robots "
             "speed that up.",
             state.get("overload_since"),
         )
@@ -236,7 +236,7 @@ def _of_robots(known: Evidence, live: Live) -> Iterator[Trouble]:
                 f"machine-{each['machine']}",
                 Level.BAD,
                 f"Cannot store content on {name}: {each['trouble']}",
-                "Free or repair its disk; it resumes by itself.",
+                "Free or repair its disk; it resumes automatically.",
             )
         elif each.get("paused"):
             yield Trouble(

@@ -82,7 +82,7 @@ class Discovery:
         :raises NotDiscovered: the page cannot be fetched, or not be read; or too many are looked at.
         """
         if len(self._running) >= AT_ONCE_MAX:
-            raise NotDiscovered(f"{AT_ONCE_MAX} pages are being looked at: try again in a minute")
+            raise NotDiscovered(f"{AT_ONCE_MAX} pages are being searched: try again in a minute")
         process = _Process()
         command = [*self._command, url]
         started = self._reactor.spawnProcess(process, command[0], command, self._environment)
@@ -98,11 +98,11 @@ class Discovery:
             if timer.active():
                 timer.cancel()
         if timer.called:
-            raise NotDiscovered(f"the page could not be looked at within {SECONDS_MAX:.0f} seconds")
+            raise NotDiscovered(f"the page could not be read within {SECONDS_MAX:.0f} seconds")
         if errors:
             raise NotDiscovered(errors.decode("utf-8", "replace").strip())
         if process.killed:
-            raise NotDiscovered("the process that looked at the page was killed")
+            raise NotDiscovered("the process that read the page was killed")
         return [json.loads(line) for line in output.decode().splitlines()]
 
     def stop(self) -> None:
