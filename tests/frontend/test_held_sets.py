@@ -122,14 +122,14 @@ def test_sets_that_nobody_has_taken_for_long_are_asked_for_again(
     front.go(15)
     asked = dest.query(wanted, pid)
     assert asked != before
-    told = [event for event in logged if "has not come as a whole" in str(event.get("log_format"))]
+    told = [event for event in logged if "is incomplete at its former" in str(event.get("log_format"))]
     assert len(told) == 1
     # It goes along, and what is left of the sets is forgotten.
     front.order(pid, 1)
     front.go_until(MoveState.DONE, 2)
     front.go(15)
     assert source.query(wanted, pid) == asked and source.query("SELECT COUNT(*) FROM heldsets") == [(0,)]
-    assert len([event for event in logged if "has not come as a whole" in str(event.get("log_format"))]) == 1
+    assert len([event for event in logged if "is incomplete at its former" in str(event.get("log_format"))]) == 1
 
 
 # The former home is restored from a backup before its sets were taken.

@@ -152,7 +152,7 @@ class Answers:
                 count += len(lost)
             await self._frontier.forget_providers(crawl, buckets, int(self._now()))
         if count:
-            _log.warn("{count} pages in the cache differ from what was read: it was restored from a backup", count=count)
+            _log.warn("{count} pages in the cache differ from those read: it was restored from a backup", count=count)
 
     async def ask(self, crawls: Iterable[CrawlRules], buckets: Collection[int]) -> None:
         """Ask for the URLs that were told long enough ago.

@@ -132,7 +132,9 @@ class Obeying:
                 continue  # it has flipped
             with suppress(Overtaken):
                 await self._front.write(thaw, move, "its destination does not go on", engine.now())
-                _log.warn("Provider {pid} resumes here: the destination of move {id} does not respond", pid=pid, id=move.id)
+                _log.warn(
+                    "Provider {pid} resumes here: the destination of move {id} does not respond", pid=pid, id=move.id
+                )
 
     async def _obey(self, order: FenceOrder) -> bool:
         """Go on with a fence; True: it is obeyed."""
