@@ -59,7 +59,7 @@ def main() -> int:
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print("\nEverything was stopped and removed.  The README says how to run an LCC for real.")
+    print("\nEverything was stopped and removed.  The README explains how to install and run an LCC.")
     return 0
 
 
@@ -86,10 +86,13 @@ class Demo:
                 self.publish_changes(token)
                 self.measure_one_change()
                 self.search_pages()
-                step("Stopping", "Any role may be stopped or killed at any moment; nothing accepted is ever lost.")
+                step("Stopping", "You may stop or kill any role at any moment; nothing accepted is ever lost.")
 
     def make_pages(self) -> None:
-        step("A site to publish", "pydoc writes the documentation of Python's standard library, a page a module.")
+        step(
+            "A site to publish",
+            "pydoc writes the documentation of Python's standard library, a page for each module.",
+        )
         parts = min(4, os.cpu_count() or 1)
         writers = [
             subprocess.Popen([sys.executable, HERE / "pages.py", self.site, str(part), str(parts)], cwd=self.folder)
@@ -140,7 +143,7 @@ class Demo:
                 process.wait()
 
     def register(self) -> None:
-        step("A provider", "Only who is registered may tell what changed, and only of URLs under its roots.")
+        step("A provider", "Only registered providers may submit changes, and only of URLs under their roots.")
         output = self.shell(
             f"lcc-admin --config lcc.toml provider add --root {self.prefix} --allow-private --json", quiet=True
         )
@@ -161,7 +164,7 @@ class Demo:
 
     def publish_all(self) -> str:
         """Publish everything; a token for what happens from then on."""
-        step("Publishing", "The provider's tools list the site, keep what is new, and tell the LCC.  It fetches.")
+        step("Publishing", "The provider's tools list the site, select what is new, and notify the LCC.  It fetches.")
         began = time.monotonic()
         self.publish()
         expected = len(self.pages())
@@ -170,7 +173,7 @@ class Demo:
                 f"{expected} pages in the cache",
                 lambda: database.interact(last_change) >= expected,
             )
-        say(f"{expected} pages were listed, told, fetched and cached in {time.monotonic() - began:.1f} s.")
+        say(f"{expected} pages were listed, submitted, fetched and cached in {time.monotonic() - began:.1f} s.")
         self.shell("lcc-admin --config lcc.toml queue")
         output = self.shell("lcc-admin --config lcc.toml urls --since 0 --json", quiet=True)
         rows = [json.loads(line) for line in output.splitlines()]
@@ -178,29 +181,29 @@ class Demo:
         say(f"{len(rows) - 1} rows; the first of them:\n{indent(json.dumps(example, indent=1))}")
         if Path(example["path"]).stat().st_size != example["len"]:
             raise DemoFailed(f"{example['path']} is not as long as its row says")
-        say("Last comes a token, with which a content user later asks for what has changed since.")
+        say("The last line is a token.  With it a content user later gets the changes since then.")
         return str(rows[-1]["next"])
 
     def publish_changes(self, token: str) -> None:
         pages = self.pages()
         changed, deleted = pages[10:13], pages[20:22]
         names = ", ".join(page.stem for page in changed)
-        step("Changes", f"Now {names} get a new line, and {' and '.join(p.stem for p in deleted)} go away.")
+        step("Changes", f"Now {names} get a new line, and {' and '.join(p.stem for p in deleted)} are removed.")
         for page in changed:
             with page.open("a") as file:
                 file.write("<p>A new line.</p>\n")
         for page in deleted:
             page.unlink()
-        say("Only these five travel:")
+        say("Only these five are submitted:")
         with self.database() as database:
             before = database.interact(last_change)
             self.publish()
             self.wait_for("the five changes", lambda: database.interact(last_change) >= before + 5)
-        say("What a content user sees who asks with the token:")
+        say("A content user with the token gets:")
         self.shell(f"lcc-admin --config lcc.toml urls --since {token}")
 
     def measure_one_change(self) -> None:
-        step("How fast", "One page changes; a provider that stays connected says so, in the protocol itself:")
+        step("How fast", "One page changes.  A provider that stays connected sends this, in the protocol itself:")
         page = self.pages()[0]
         with page.open("a") as file:
             file.write(f"<p>The latest line has the word {LATEST_WORD}.</p>\n")
@@ -230,7 +233,7 @@ class Demo:
         )
 
     def search_pages(self) -> None:
-        step("Searching", "The search follows the cache, as any content user can, and has indexed all of it.")
+        step("Searching", "The search server follows the cache like any content user, and has indexed all pages.")
         self.shell("lcc-admin --config lcc.toml search --limit 3 socket server")
         query = urlencode({"q": "socket server", "format": "json"})
         say(f"The same for programs: {self.search}search?{query} ({self.found('socket server')} hits)")
