@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.processes.front_end import FrontEnd, SubLcc, SubLccs
 from tests.support.processes.system import OriginServer, System
 from tests.support.small_disk import SmallDisk, may_mount, run_in_namespace, why_no_namespace
 
@@ -94,6 +95,18 @@ def database_url(request: Any) -> str | None:
     if request.param == "sqlite":
         return None
     return str(request.getfixturevalue(request.param).new_database())
+
+
+@pytest.fixture
+def sub_lccs(tmp_path: Path, origin: OriginServer, database_url: str | None) -> Iterator[SubLccs]:
+    """A front end, whose database is this one, and two sub-LCCs of which nothing runs yet."""
+    front_url = database_url or f"sqlite:{tmp_path}/fe.sqlite"
+    one = SubLcc(tmp_path, "one", origin, front_url, 1)
+    two = SubLcc(tmp_path, "two", origin, front_url, 10_001)
+    made = SubLccs(FrontEnd(tmp_path / "front", front_url), one, two)
+    yield made
+    for each in made:
+        each.stop_all()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from lcc.storage.database.transactions import Txn
 from lcc.testing.galera import PrivateGalera
 from tests.support.databases import dumped, put_back, table_names
 from tests.support.processes.followers import Follower
-from tests.support.processes.front_end import FrontEnd, SubLcc
+from tests.support.processes.front_end import FrontEnd, SubLccs
 from tests.support.processes.system import OriginServer, Site
 from tests.support.waiting import wait_for
 
@@ -47,12 +47,9 @@ def _with_one_node_less(request: pytest.FixtureRequest, front_url: str) -> Itera
     indirect=True,
 )
 def test_a_front_ends_database_is_put_back_and_then_lost(
-    tmp_path: Path, origin: OriginServer, lay_out: LayOut, database_url: str | None, request: pytest.FixtureRequest
+    tmp_path: Path, origin: OriginServer, lay_out: LayOut, sub_lccs: SubLccs, request: pytest.FixtureRequest
 ) -> None:
-    front_url = database_url or f"sqlite:{tmp_path}/fe.sqlite"
-    one = SubLcc(tmp_path, "one", origin, front_url, 1)
-    two = SubLcc(tmp_path, "two", origin, front_url, 10_001)
-    front = FrontEnd(tmp_path / "front", front_url)
+    front, one, two = sub_lccs
     follower = Follower(f"unix:{front.folder}/home/cu.sock", tmp_path / "follower", "random")
     try:
         pages = lay_out("pages", 20)
@@ -68,7 +65,7 @@ def test_a_front_ends_database_is_put_back_and_then_lost(
         wait_for("the follower has a copy", lambda: len(follower.copy()) == 20)
         wait_for("both have reported", lambda: all(not row["stale"] for row in front.rows("fe", "list")))
 
-        with _open(front_url, tmp_path) as database:
+        with _open(front.url, tmp_path) as database:
             backup = database.interact(dumped)
         front.admin("move", str(site.pid), "--to", "two")
         wait_for("it has moved", lambda: front.rows("moves", "--all")[0]["state"] == "done")
@@ -77,7 +74,7 @@ def test_a_front_ends_database_is_put_back_and_then_lost(
         _has_all(follower, pages)
 
         # Put back, while everything runs; a front end that starts only then knows nothing else.
-        with _open(front_url, tmp_path) as database:
+        with _open(front.url, tmp_path) as database:
             database.write(put_back, backup)
         front.kill("fe-cu")
         front.start("fe-cu")
@@ -85,7 +82,7 @@ def test_a_front_ends_database_is_put_back_and_then_lost(
         (pages / "later.txt").write_text("later\n")
         assert "1012" in front.publish(site, expect=(3,)).stderr
         assert f"provider {site.pid} has moved from one to two" in _shown(front)
-        with _with_one_node_less(request, front_url):
+        with _with_one_node_less(request, front.url):
             assert "1 provider repaired" in front.admin("fe", "repair", "--apply")
             assert front.admin("fe", "repair") == "Nothing to repair.\n"
         assert front.admin("fe", "where", str(site.pid)) == "two\n"
@@ -98,7 +95,7 @@ def test_a_front_ends_database_is_put_back_and_then_lost(
         for each, names in ((front, ROLES), (one, ("all",)), (two, ("all",))):
             for name in names:
                 each.stop(name)
-        with _open(front_url, tmp_path) as database:
+        with _open(front.url, tmp_path) as database:
             database.write(_drop)
         front.admin("fe", "init")
         for lcc, number in ((two, "2"), (one, "1")):
@@ -124,8 +121,6 @@ def test_a_front_ends_database_is_put_back_and_then_lost(
         one.assert_serial()
     finally:
         follower.end()
-        for each in (front, one, two):
-            each.stop_all()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lcc.protocols.hello import Hello
 from lcc.protocols.notifiers import SetBegin, SetEnd, write_url
-from tests.support.processes.front_end import FrontEnd, SubLcc
+from tests.support.processes.front_end import SubLccs
 from tests.support.processes.system import OriginServer, Site
 from tests.support.waiting import wait_for
 
@@ -83,12 +83,9 @@ class Notifier:
 
 @SQLITE_ALWAYS
 def test_sets_of_a_notifier_follow_the_provider(
-    tmp_path: Path, origin: OriginServer, lay_out: LayOut, database_url: str | None
+    tmp_path: Path, origin: OriginServer, lay_out: LayOut, sub_lccs: SubLccs
 ) -> None:
-    front_url = database_url or f"sqlite:{tmp_path}/fe.sqlite"
-    one = SubLcc(tmp_path, "one", origin, front_url, 1)
-    two = SubLcc(tmp_path, "two", origin, front_url, 10_001)
-    front = FrontEnd(tmp_path / "front", front_url)
+    front, one, two = sub_lccs
     notifier = Notifier(front.folder / "home" / "notify-scheduler.sock")
     try:
         moving, staying = lay_out("moving", PAGES), lay_out("staying", PAGES)
@@ -143,5 +140,3 @@ def test_sets_of_a_notifier_follow_the_provider(
             each.stop(name)
     finally:
         notifier.close()
-        for each in (front, one, two):
-            each.stop_all()

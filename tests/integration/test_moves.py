@@ -9,7 +9,7 @@ import pytest
 
 from lcc.client.blocking import Cache
 from tests.support.processes.followers import Follower
-from tests.support.processes.front_end import FrontEnd, SubLcc
+from tests.support.processes.front_end import FrontEnd, SubLccs
 from tests.support.processes.system import OriginServer, Site
 from tests.support.waiting import wait_for
 
@@ -20,71 +20,59 @@ LayOut = Callable[[str, int], Path]
 
 @SQLITE_ALWAYS
 def test_a_provider_moves_while_it_publishes(
-    tmp_path: Path, origin: OriginServer, lay_out: LayOut, database_url: str | None
+    tmp_path: Path, origin: OriginServer, lay_out: LayOut, sub_lccs: SubLccs
 ) -> None:
-    front_url = database_url or f"sqlite:{tmp_path}/fe.sqlite"
-    one = SubLcc(tmp_path, "one", origin, front_url, 1)
-    two = SubLcc(tmp_path, "two", origin, front_url, 10_001)
-    front = FrontEnd(tmp_path / "front", front_url)
-    try:
-        pages = lay_out("pages", 30)
-        one.start("all")
-        two.start("all")
-        site = one.add_site("pages")
-        one.join(front)
-        two.join(front)
-        front.start("fe-uns")
+    front, one, two = sub_lccs
+    pages = lay_out("pages", 30)
+    one.start("all")
+    two.start("all")
+    site = one.add_site("pages")
+    one.join(front)
+    two.join(front)
+    front.start("fe-uns")
+    _publish_in_the_end(front, site)
+    assert len(one.wait_cached(site)) == 30
+
+    wait_for("both have reported", lambda: all(not row["stale"] for row in front.rows("fe", "list")))
+    front.admin("move", str(site.pid), "--to", "two")
+    published = killed_after = 0
+
+    def moved() -> bool:
+        nonlocal published, killed_after
+        published += 1
+        (pages / f"later{published}.txt").write_text(f"later {published}\n")
         _publish_in_the_end(front, site)
-        assert len(one.wait_cached(site)) == 30
+        if published == 2:
+            for lcc in (two, one):
+                lcc.kill("all")
+            killed_after = len(origin.requests())
+            for lcc in (two, one):
+                lcc.start("all")
+        return front.rows("moves", "--all")[0]["state"] == "done"
 
-        wait_for("both have reported", lambda: all(not row["stale"] for row in front.rows("fe", "list")))
-        front.admin("move", str(site.pid), "--to", "two")
-        published = killed_after = 0
+    wait_for("it has moved", moved)
+    assert front.admin("fe", "where", str(site.pid)) == "two\n"
+    (pages / "last.txt").write_text("last\n")
+    _publish_in_the_end(front, site)
+    assert len(two.wait_cached(site)) == 31 + published
+    wait_for("nothing is left", lambda: not one.rows("provider", "list") and len(two.rows("provider", "list")) == 1)
+    for lcc in (one, two):
+        lcc.admin("fsck")
 
-        def moved() -> bool:
-            nonlocal published, killed_after
-            published += 1
-            (pages / f"later{published}.txt").write_text(f"later {published}\n")
-            _publish_in_the_end(front, site)
-            if published == 2:
-                for lcc in (two, one):
-                    lcc.kill("all")
-                killed_after = len(origin.requests())
-                for lcc in (two, one):
-                    lcc.start("all")
-            return front.rows("moves", "--all")[0]["state"] == "done"
-
-        wait_for("it has moved", moved)
-        assert front.admin("fe", "where", str(site.pid)) == "two\n"
-        (pages / "last.txt").write_text("last\n")
-        _publish_in_the_end(front, site)
-        assert len(two.wait_cached(site)) == 31 + published
-        wait_for(
-            "nothing is left", lambda: not one.rows("provider", "list") and len(two.rows("provider", "list")) == 1
-        )
-        for lcc in (one, two):
-            lcc.admin("fsck")
-
-        paths = {f"/pages/{path.relative_to(pages)}" for path in pages.rglob("*.*")}
-        assert len(paths) == 31 + published
-        origin.assert_each_once(paths, killed_after)
-        one.assert_serial()
-        for each, name in ((front, "fe-uns"), (one, "all"), (two, "all")):
-            each.stop(name)
-    finally:
-        for each in (front, one, two):
-            each.stop_all()
+    paths = {f"/pages/{path.relative_to(pages)}" for path in pages.rglob("*.*")}
+    assert len(paths) == 31 + published
+    origin.assert_each_once(paths, killed_after)
+    one.assert_serial()
+    for each, name in ((front, "fe-uns"), (one, "all"), (two, "all")):
+        each.stop(name)
 
 
 @pytest.mark.long
 def test_followers_while_a_provider_moves(
-    tmp_path: Path, origin: OriginServer, lay_out: LayOut, database_url: str | None
+    tmp_path: Path, origin: OriginServer, lay_out: LayOut, sub_lccs: SubLccs
 ) -> None:
     """It moves there and back; one follower asks all the time with any limit, another one now and then."""
-    front_url = database_url or f"sqlite:{tmp_path}/fe.sqlite"
-    one = SubLcc(tmp_path, "one", origin, front_url, 1)
-    two = SubLcc(tmp_path, "two", origin, front_url, 10_001)
-    front = FrontEnd(tmp_path / "front", front_url)
+    front, one, two = sub_lccs
     address = f"unix:{front.folder}/home/cu.sock"
     eager = Follower(address, tmp_path / "eager", "random")
     lazy = Follower(address, tmp_path / "lazy", "random")
@@ -145,8 +133,6 @@ def test_followers_while_a_provider_moves(
     finally:
         for follower in (eager, lazy):
             follower.end()
-        for each in (front, one, two):
-            each.stop_all()
 
 
 def _publish_in_the_end(front: FrontEnd, site: Site) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from lcc.protocols.cp_uns_client import init
 from tests.support.ports import free_port
@@ -25,7 +26,7 @@ class FrontEnd(System):
 
     def __init__(self, folder: Path, database_url: str, settings: str = "", rs: str = "") -> None:
         folder.mkdir()
-        self.folder = folder
+        self.folder, self.url = folder, database_url
         self.port, self.rs_port = free_port(), free_port()
         self.config = self.admin_config = folder / "lcc.toml"
         self.config.write_text(
@@ -98,6 +99,14 @@ class SubLcc(System):
         """Become a sub-LCC."""
         options = ("--uns", f"tcp:127.0.0.1:{self.port}", "--content", f"http://127.0.0.1:{self.content_port}")
         front.admin("fe", "add", self.name, "--database", self.database, *options)
+
+
+class SubLccs(NamedTuple):
+    """A front end over two sub-LCCs whose providers can move."""
+
+    front: FrontEnd
+    one: SubLcc
+    two: SubLcc
 
 
 def add_provider(lcc: System, root: str) -> tuple[int, str]:
