@@ -64,7 +64,8 @@ MONITOR = "web1"
 """Its process."""
 LEFT = {
     TASKS: {
-        "jobs": "SELECT COUNT(*) FROM jobs WHERE ended_time IS NULL",
+        # A text is tried in vain where its page has changed meanwhile: there is a newer one.
+        "jobs": "SELECT COUNT(*) FROM jobs WHERE ended_time IS NULL AND kind <> 'text'",
         "notices of jobs": "SELECT COUNT(*) FROM tasknotices",
         "held notices": "SELECT COUNT(*) FROM heldnotices",
         "orders to the scheduler": "SELECT COUNT(*) FROM taskorders WHERE done_time IS NULL",
