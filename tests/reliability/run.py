@@ -255,7 +255,7 @@ class Run:
         while sum(self.faults.kills.values()) < kills:
             self.returns.started(self.faults.tick())
             self.returns.look()
-            if time.monotonic() >= due:
+            if time.monotonic() >= due and self.may_fault():
                 self.faults.step()
                 due = max(due, time.monotonic() - 5) + self._random.expovariate(1 / self.plan.fault_seconds)
             time.sleep(TICK_SECONDS)
@@ -264,6 +264,10 @@ class Run:
         self.world.pause()
         self.rest()
         self.quiet_seconds.append(time.monotonic() - began)
+
+    def may_fault(self) -> bool:
+        """Whether it is time for the next fault."""
+        return True
 
     def resume(self) -> None:
         """Let the providers go on."""

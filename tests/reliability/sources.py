@@ -60,6 +60,16 @@ ROLES = ("push", "scheduler", "manager", "search", "rs", "web")
 POLL_SECONDS = 15
 NEWCOMER_SECONDS = 10.0
 ANSWER_SECONDS = 20.0
+PROGRESS = (
+    (b'"how": "accepted"',),
+    (b'"status": 200}', b'"status": 202}'),
+    (b'"status": 200, "bytes"',),
+    (b'"e": "heard"',),
+)
+"""What the journal says of a set that was accepted, a push, a page that was fetched, a delivery: somebody is killed
+just after it."""
+QUIET_SECONDS = 10.0
+"""So long nothing may happen until somebody is killed all the same."""
 MONITOR = "web1"
 """Its process."""
 LEFT = {
@@ -140,6 +150,9 @@ class SourcesRun(Run):
             self.cluster.admin("sitemap", "add", f"{root}{SITEMAP}", *every)
             self.cluster.admin("feed", "add", f"{root}{FEED}", *every, "--full-content", "--listed")
         self._polled = False
+        self._seen = 0
+        self._fault_time = time.monotonic()
+        self._awaited = PROGRESS[0]
 
     def build(self, home: Path, server: PrivateMariaDb | PrivateGalera | None) -> SourcesCluster:
         return SourcesCluster(home, server, self.plan)
@@ -154,6 +167,20 @@ class SourcesRun(Run):
             "rs": public["rs"],
             "newcomers": NEWCOMER_SECONDS,
         }
+
+    def may_fault(self) -> bool:
+        """As soon as something of a certain kind has happened since the last one."""
+        assert self.world is not None
+        with self.world.journal.open("rb") as journal:
+            journal.seek(self._seen)
+            happened = journal.read()
+        waited = time.monotonic() - self._fault_time
+        if not any(mark in happened for mark in self._awaited) and waited < QUIET_SECONDS:
+            return False
+        self._seen += len(happened)
+        self._fault_time = time.monotonic()
+        self._awaited = self._random.choice(PROGRESS)
+        return True
 
     # Rest.
 
