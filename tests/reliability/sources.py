@@ -3,7 +3,7 @@
 ``python -m tests.reliability.sources --kills 500 [--seed N] [--backend mariadb|galera]``
 
 The processes are those of the kill test (:mod:`run`), and push server, scheduler, manager, search server,
-registration server and monitor; these are killed three times as often as the others.  Sites tell sets, push by
+registration server and monitor; these are killed more often than the others.  Sites tell sets, push by
 IndexNow, have a sitemap and a feed that are polled, and pages that several of these name (:mod:`sites`); newcomers
 register.  A subscriber at the hub, a content user and the search server follow.  Then everything is left alone until
 it is at rest, and is judged: :mod:`sources_oracle`.
@@ -55,8 +55,9 @@ from .sources_oracle import (
 from .sub_lccs import RS_SETTINGS, Found
 
 BACKENDS = ("sqlite", "mariadb", "galera")
-ROLES = ("push", "scheduler", "manager", "search", "rs", "web")
-"""Those that only this test kills, or few others do."""
+ROLES = ("scheduler", "manager", "rs", "web")
+ONLY_HERE = ("push", "search")
+"""No other test kills these, and few kill the others."""
 POLL_SECONDS = 15
 NEWCOMER_SECONDS = 10.0
 ANSWER_SECONDS = 20.0
@@ -138,7 +139,7 @@ class SourcesCluster(Cluster):
 class SourcesRun(Run):
     """See the module."""
 
-    WEIGHTS: ClassVar[Mapping[str, int]] = dict.fromkeys(ROLES, 3)
+    WEIGHTS: ClassVar[Mapping[str, int]] = dict.fromkeys(ROLES, 2) | dict.fromkeys(ONLY_HERE, 6)
     cluster: SourcesCluster
 
     def __init__(self, plan: Plan, folder: Path, server: PrivateMariaDb | PrivateGalera | None, tell: Any) -> None:

@@ -215,7 +215,12 @@ def check_subscriber(case: Case) -> Iterator[Violation]:
     """The subscriber has heard of the last change of each page, and of nothing that is not so."""
     for why in case.journal.unheard:
         yield Violation("hub", f"the subscriber was told: {why}")
-    rows = {row.curl: (row.change, "cached" if row.cached else "deleted") for row in case.evidence.rows if row.change}
+    # A page may have two views: as it was told, with a mime type, and as others name it.
+    rows = {
+        row.curl: (row.change, "cached" if row.cached else "deleted")
+        for row in sorted(case.evidence.rows, key=lambda row: row.change or 0)
+        if row.change
+    }
     for curl in sorted(rows.keys() | case.journal.heard.keys()):
         if rows.get(curl) != case.journal.heard.get(curl):
             yield Violation(

@@ -197,6 +197,15 @@ def test_a_change_of_which_the_subscriber_has_not_heard_is_found() -> None:
     assert [each.promise for each in check_subscriber(attrs.evolve(case, journal=denied))] == ["hub"]
 
 
+def test_of_two_views_of_a_page_the_later_change_counts() -> None:
+    case = sound()
+    for rows in ([gone("told", 0), *case.evidence.rows], [*case.evidence.rows, gone("told", 0)]):
+        older = [attrs.evolve(each, change=each.change + 10) if each.change else gone("told", 5) for each in rows]
+        heard = {curl: (change + 10, state) for curl, (change, state) in case.journal.heard.items()}
+        judged = attrs.evolve(case, journal=attrs.evolve(case.journal, heard=heard))
+        assert not list(check_subscriber(attrs.evolve(judged, evidence=attrs.evolve(case.evidence, rows=older))))
+
+
 def items(*titles: str) -> list[dict[str, Any]]:
     return [{"link": f"{ROOT}item", "title": title} for title in titles]
 
