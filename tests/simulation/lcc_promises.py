@@ -157,7 +157,8 @@ class LccPromises:
         changed = self.rows(
             "SELECT change_number, curl, state, fetched_machineid, fetched_fileid, len, md5, urlkey,"
             f" EXISTS ({_IMPORTED}), furl, burl, subtype, charset, source, fetched_url, pid, connseq FROM lccurl l"
-            f" WHERE change_number > {self.last_change} ORDER BY change_number"
+            " WHERE change_number > ? ORDER BY change_number",
+            [self.last_change],
         )
         self._cached({row[0]: row[1] for row in changed})
         stores = self.lcc.stores

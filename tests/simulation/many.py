@@ -22,6 +22,13 @@ def quietly() -> None:
     globalLogBeginner.beginLoggingTo([], redirectStandardIO=False, discardBuffer=True)
 
 
+def _begin_worker() -> None:
+    """What is loaded by now stays: it need not be looked through after each world."""
+    quietly()
+    gc.collect()
+    gc.freeze()
+
+
 def run_one(seed: str) -> Result:
     """For a worker."""
     result = run_seed(seed)
@@ -43,7 +50,7 @@ def needed(result: Result) -> list[Fault]:
 
 def _run(seeds: list[str], processes: int) -> Iterator[Result]:
     """Run these in new processes: nothing can depend on where memory lies, or how strings are hashed there."""
-    with multiprocessing.get_context("spawn").Pool(processes, quietly, maxtasksperchild=50) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes, _begin_worker, maxtasksperchild=50) as pool:
         for number, result in enumerate(pool.imap_unordered(run_one, seeds), 1):
             yield result
             if number % 10 == 0 and sys.stderr.isatty():

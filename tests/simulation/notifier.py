@@ -23,7 +23,7 @@ from lcc.roles.notifier import NotifierLink, NotifierRefused
 from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.timeline import Timeline
 
-from .sites import OriginProtocol, Page, Site, identity
+from .sites import QUIET_FACTOR, OriginProtocol, Page, Site, identity
 
 ROLES = SCHEDULER, PUSH = ("scheduler", "push")
 POLLED = "polled.html"
@@ -96,6 +96,13 @@ class WatchedSite(Site):
         self.wants_full = False
         self.stays_open = False
         self.change_polled()
+
+    @property
+    def is_quiet(self) -> bool:
+        """The same for what its notifiers say of it and of others."""
+        entries = any(outbox.entries for outbox in self.outboxes.values())
+        speaks = any(site.is_spoken_of for site in self.spoken_of)
+        return super().is_quiet and not (self.untold_poll or entries or speaks)
 
     def change_polled(self) -> None:
         """The document that is polled has a new content."""
@@ -193,7 +200,7 @@ class Notifier(Service):
     async def _notify(self) -> None:
         site, chance = self._site, self._site.chance
         while self.running:
-            await deferLater(self._reactor, chance.expovariate(1 / NOTICE_SECONDS))
+            await deferLater(self._reactor, self._pause_seconds())
             if site.changing and chance.random() < 0.6:
                 site.live_a_little()
             if site.changing and chance.random() < 0.2:
@@ -216,10 +223,14 @@ class Notifier(Service):
             except NotifierRefused:
                 site.rejected += 1
 
+    def _pause_seconds(self) -> float:
+        site = self._site
+        return site.chance.expovariate(1 / NOTICE_SECONDS) * (QUIET_FACTOR if site.is_quiet else 1)
+
     async def _push(self) -> None:
         site = self._site
         while self.running:
-            await deferLater(self._reactor, site.chance.expovariate(1 / NOTICE_SECONDS))
+            await deferLater(self._reactor, self._pause_seconds())
             try:
                 for each in site.spoken_of:
                     await self._speak(each, PUSH, Source.PUSHED)

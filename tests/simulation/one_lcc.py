@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -253,9 +253,9 @@ class Lcc:
         host = self.stores.get(machine)
         return None if host is None else host.disk.paths_at(f"/content/{content_path(file)}")
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """From its tables as they are now."""
-        return self.database.connection().execute(sql).fetchall()
+        return self.database.connection().execute(sql, parameters).fetchall()
 
     # Its processes.
 

@@ -35,7 +35,6 @@ _LOOKS_SECONDS = 20.0
 """After a database was put back an operator looks for missing files once more, when all roles run again."""
 _ROUNDED_SECONDS = 0.001
 """Messages tell times in milliseconds."""
-_LOOK_EVERY_EVENTS = 200
 
 
 class Promises:
@@ -55,8 +54,7 @@ class Promises:
         self._accepted: set[tuple[int, int]] = set()
         system.set_accepted = self._set_accepted
         system.notice_accepted = self._is_accepted
-        self._timeline.after_each = self._after_each
-        self._until_look = _LOOK_EVERY_EVENTS
+        self._timeline.look = self._look
         self._began: dict[int, float] = {}
         self._of: dict[Lcc, LccPromises] = {}
         for lcc in system.lccs:
@@ -160,11 +158,7 @@ class Promises:
 
     # While it runs.
 
-    def _after_each(self) -> None:
-        self._until_look -= 1
-        if self._until_look:
-            return
-        self._until_look = _LOOK_EVERY_EVENTS
+    def _look(self) -> None:
         for connection in self._system.network.connections:
             for end in connection.ends:
                 if end.waiting_bytes > BUFFERED_BYTES_MAX:
@@ -195,9 +189,9 @@ class Promises:
         before = int(self._timeline.now + promises.clocks[0][1] - LEASE_SECONDS)
         sql = (
             "SELECT fetched_machineid, fetched_fileid, md5 FROM lccurl"
-            f" WHERE curl = '{url}' AND state = 1 AND confirmed_time < {before}"
+            " WHERE curl = ? AND state = 1 AND confirmed_time < ?"
         )
-        for machine, file, digest in promises.rows(sql):
+        for machine, file, digest in promises.rows(sql, [url, before]):
             data = lcc.content(machine, file)
             if data is not None and md5(data, usedforsecurity=False).hexdigest() == digest:
                 self.broken("P2", f"{url} is fetched, told with ifabsent, and is in the cache")
@@ -386,7 +380,7 @@ class Promises:
         for promises in self._of.values():
             promises.check_the_end()
         self._check_cuts()
-        self._after_each()
+        self._look()
 
     @property
     def _knows_times(self) -> bool:

@@ -26,7 +26,7 @@ from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.tls import RECORD_OVERHEAD_BYTES
 
 from .open_session import OpenSession
-from .sites import OriginProtocol, Place, Site, Telling
+from .sites import QUIET_FACTOR, OriginProtocol, Place, Site, Telling
 
 QUOTA_CODES = frozenset([code("quota-files"), code("quota-space")])
 SECOND_SHARE = 0.15
@@ -97,7 +97,7 @@ class Publisher(Service):
     async def _publish(self) -> None:
         site, reactor, chance = self._site, self._reactor, self._site.chance
         while True:
-            await deferLater(reactor, chance.expovariate(1 / 4.0))
+            await deferLater(reactor, chance.expovariate(1 / 4.0) * (QUIET_FACTOR if site.is_quiet else 1))
             if site.changing and chance.random() < 0.6:
                 site.live_a_little()
             if self._second.random() < SECOND_SHARE:
@@ -277,7 +277,7 @@ class Publisher(Service):
     async def _stay_open(self) -> None:
         reactor, chance = self._reactor, self._site.chance
         while True:
-            await deferLater(reactor, chance.expovariate(1 / 8.0))
+            await deferLater(reactor, chance.expovariate(1 / 8.0) * (QUIET_FACTOR if self._site.is_quiet else 1))
             session = OpenSession(reactor, self._site.pid, self._site.password)
             factory = Factory.forProtocol(session.build_stream)
             factory.noisy = False

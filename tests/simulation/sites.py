@@ -63,6 +63,8 @@ KEPT = "k"
 """Begins the names of pages that never change, and are told to be fetched only if the cache does not have them."""
 KEPT_SHARE = 0.3
 """Of the sites, those that have such pages."""
+QUIET_FACTOR = 6
+"""So much longer a site waits before it says something again if nothing is to be told, and nothing will change."""
 PLAIN_PAGES = 5
 """Sites that tell in fast-path elements have this many times the pages: it begins after the first segment."""
 
@@ -197,6 +199,11 @@ class Site:
         if self.chance.random() < 0.4:
             self.broken.add(f"{BROKEN}.html")
             self.untold[f"{BROKEN}.html"] = True
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing changes any longer, and as far as its provider knows all is told."""
+        return not (self.changing or self.untold or self.wants_full or self.mending or self.held or self.is_spoken_of)
 
     @property
     def is_spoken_of(self) -> bool:

@@ -290,7 +290,8 @@ class End:
             while self._received and len(data) < BUFFER_BYTES and self.connection.chance.random() < 0.5:
                 data += self._received.popleft()
             self.peer._under_way_bytes -= len(data)
-            self.peer._plan_pump()
+            if self.peer._out:
+                self.peer._plan_pump()
             self.received_bytes += len(data)
             self.received_time = self.timeline.now
             self.timeline.note(f"{self._host.port} {len(data)} {data[:16]!r}")

@@ -31,6 +31,9 @@ from lcc.testing.simulated.network import Network
 from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.timeline import Timeline
 
+_STATEMENTS_KEPT = 1000
+"""Prepared ones: those of all roles, and of whoever looks at the tables."""
+
 
 @attrs.define
 class DatabaseFaults:
@@ -75,7 +78,9 @@ class DatabaseServer:
         """The tables, for whoever looks at them beside the system."""
         connection = self._connections.get(series)
         if connection is None:
-            connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(
+                ":memory:", isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS_KEPT
+            )
             connection.execute("PRAGMA synchronous=OFF")
             migrate(self.dialect, connection, lambda: None, f"{self.chance.getrandbits(64):016x}", series)
             self._connections[series] = connection

@@ -19,6 +19,9 @@ _log = Logger()
 
 EPOCH = 1_767_225_600.0
 """The time at which every world begins, in seconds since 1970 (2026-01-01 00:00 UTC)."""
+LOOK_EVERY_EVENTS = 200
+_NOTES_TOGETHER = 500
+"""Notes that are hashed at once: the digest is the same, and cheaper."""
 
 
 class Owner(Protocol):
@@ -101,17 +104,18 @@ class Timeline:
     :param seed: decides everything.
     :ivar now: seconds since 1970.
     :ivar events: how many have happened.
-    :ivar after_each: called after each event.
+    :ivar look: called after every :data:`LOOK_EVERY_EVENTS` events.
     """
 
     def __init__(self, seed: str) -> None:
         self.seed = seed
         self.now = EPOCH
         self.events = 0
-        self.after_each: Callable[[], None] | None = None
+        self.look: Callable[[], None] | None = None
         self._orders = 0
         self._heap: list[tuple[float, int, Event]] = []
         self._hash = blake2b(digest_size=8)
+        self._notes: list[str] = []
 
     def random(self, name: str) -> Random:
         """A source of chance of its own for whoever has this name: what one does with it changes nothing for
@@ -159,18 +163,23 @@ class Timeline:
 
     def note(self, text: str) -> None:
         """Make something part of what :attr:`digest` tells apart."""
-        self._hash.update(text.encode("utf-8", "surrogatepass"))
+        self._notes.append(text)
 
     @property
     def digest(self) -> str:
         """Of everything that has happened so far."""
+        self._hash_notes()
         return self._hash.copy().hexdigest()
+
+    def _hash_notes(self) -> None:
+        self._hash.update("".join(self._notes).encode("utf-8", "surrogatepass"))
+        self._notes.clear()
 
     def run_until(self, time: float) -> None:
         """Let everything happen up to this time."""
-        heap = self._heap
+        heap, step = self._heap, self._step
         while heap and heap[0][0] <= time:
-            self._step()
+            step()
         self.now = max(self.now, time)
 
     def run_while(self, check: Callable[[], bool], longest: float) -> bool:
@@ -195,20 +204,26 @@ class Timeline:
         if time > self.now:
             self.now = time
         owner = event.owner
-        if owner is not None and not owner.happens(event):
+        if owner is None:
+            name = ""
+        elif owner.happens(event):
+            name = owner.name
+        else:
             return
         event.called = True
         self.events += 1
         function = event.function
-        name = getattr(function, "__qualname__", None) or type(function).__name__
-        if " at 0x" in name:
-            name = name.partition(" at 0x")[0]
-        self._hash.update(f"{self.now:.6f} {owner.name if owner is not None else ''} {name}\n".encode())
+        what = getattr(function, "__qualname__", None) or type(function).__name__
+        if " at 0x" in what:
+            what = what.partition(" at 0x")[0]
+        self._notes.append(f"{self.now:.6f} {name} {what}\n")
         try:
             function(*event.args, **event.kwargs)
         except Exception:
             if owner is None:
                 raise
-            _log.failure("Unhandled error in {name}", name=owner.name)  # as a reactor does it
-        if self.after_each is not None:
-            self.after_each()
+            _log.failure("Unhandled error in {name}", name=name)  # as a reactor does it
+        if not self.events % LOOK_EVERY_EVENTS and self.look is not None:
+            self.look()
+        if len(self._notes) > _NOTES_TOGETHER:
+            self._hash_notes()
