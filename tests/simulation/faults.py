@@ -23,6 +23,7 @@ from .system import System
 from .tasks import LEASE_SECONDS, MANAGER_NAMES, SCHEDULER
 
 _SOME_SLOW = SiteFaults(hang=0.3, slow=0.6)
+AT_CHECK = "at-check"
 FIRST_SECONDS = 8.0
 """Of the life of a folder."""
 
@@ -39,8 +40,10 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
         return []
     chosen = [kind for kind in KINDS if KINDS[kind].weight and chance.random() < 0.35]
     restores = [] if system.front is None else move_faults.plan_restores(system, until_seconds)
-    if system.front is not None and "restore" in chosen:
-        chosen.remove("restore")  # these come when moves come to their states
+    if system.newcomers:
+        restores = []  # a provider that was made since the backup is lost
+    if (system.front is not None or system.newcomers) and "restore" in chosen:
+        chosen.remove("restore")  # with a front end these come when moves come to their states
     if "restore" in chosen or restores:
         chosen = [kind for kind in chosen if kind not in _UNNOTICED]
     roles = _roles(system)
@@ -61,6 +64,8 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
         faults += _spider_faults(system, until_seconds)
     if system.front is not None:
         faults += move_faults.plan(system, until_seconds) + restores
+    if system.newcomers:
+        faults += _registration_faults(system, until_seconds)
     return sorted(faults, key=lambda fault: fault.time)
 
 
@@ -160,6 +165,18 @@ def _spider_faults(system: System, until_seconds: float) -> list[Fault]:
         )
         time = round(chance.uniform(0.0, until_seconds), 3)
         faults.append(Fault(time, kind, target, seconds, chance.randrange(1 << 30)))
+    return faults
+
+
+def _registration_faults(system: System, until_seconds: float) -> list[Fault]:
+    """What befalls a registration server, or what it needs, while a secret is checked: the kind is the target."""
+    chance = system.timeline.random("registration faults")
+    kinds = ("kill", "kill", "kill", "freeze", "stop", "database-away", "database-troubles")
+    faults = []
+    for _ in range(chance.choice((0, 2, 4, 8))):
+        kind, seconds = chance.choice(kinds), chance.expovariate(1 / 2.0)
+        time = chance.uniform(0.0, until_seconds)
+        faults.append(Fault(round(time, 3), AT_CHECK, kind, round(seconds, 3), chance.randrange(1 << 30)))
     return faults
 
 
@@ -460,6 +477,18 @@ def _at_move(system: System, promises: Promises, fault: Fault) -> None:
     move_faults.wait_for_state(system, fault, act)
 
 
+def _at_check(system: System, promises: Promises, fault: Fault) -> None:
+    """When the next check of a registration begins, or moments later."""
+    chance, kind = fault.chance, fault.target
+    target = next(role for role in ("rs", "fe-rs") if role in system.roles)
+    if kind.startswith("database"):
+        target = chance.choice(list(system.databases))
+    act = attrs.evolve(fault, kind=kind, target=target)
+    delay = chance.expovariate(1 / chance.choice((0.005, 0.05)))
+    happen = KINDS[kind].happen
+    system.checks.append(lambda: system.timeline.call_later(delay, None, happen, system, promises, act))
+
+
 @attrs.frozen
 class Kind:
     """A kind of fault.
@@ -478,7 +507,8 @@ class Kind:
 
 def _roles(system: System) -> list[str]:
     """Those that anything may befall."""
-    others = [role for role in ("user", "notifier") if role in system.roles]
+    newcomers = [newcomer.process for newcomer in system.newcomers]
+    others = [role for role in ("user", "notifier", *newcomers) if role in system.roles]
     front = [] if system.front is None else system.front.roles
     return [*(role for lcc in system.lccs for role in lcc.roles), *front, *others]
 
@@ -557,6 +587,7 @@ KINDS = {
     "workers-fail": Kind(_workers_fail, _a_host, 0, 16),
     "answers-lost": Kind(_answers_lost, _the_database, 0, 6),
     "clock-step": Kind(_clock_step, _a_host, 0, 0),
+    AT_CHECK: Kind(_at_check, _a_role, 0, 2),
     "tls-troubles": Kind(_tls_troubles, _a_host, 0, 0),
     move_faults.KIND: Kind(_at_move, _a_host, 0, 3),
     move_faults.RESTORE: Kind(_restore_at_move, _a_host, 0, 0),

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+from lcc.config import Config
 from lcc.model.frontend.moves import UNFINISHED, Move, MoveState
 from lcc.model.frontend.places import SubLcc, SubState
-from lcc.services import fe_cu, fe_uns
+from lcc.services import fe_cu, fe_rs, fe_uns
 from lcc.storage.database.migrations import CONNECTIONS, FE
 from lcc.storage.fe.moves import CannotMove, cancel_move, list_moves, order_move
 from lcc.storage.fe.placements import placements
@@ -17,7 +18,8 @@ from lcc.storage.providers.pid_range import limit_pids
 from lcc.storage.queue.machine_range import limit_machines
 from lcc.testing.simulated.process import Process
 
-from .one_lcc import Hosts, Lcc, url_of
+from . import newcomers
+from .one_lcc import Hosts, Lcc, proof_fetchers, url_of
 from .sites import Site
 from .world import World, configured, make
 
@@ -35,12 +37,14 @@ home = "/home/{name}"
 timezone = "UTC"
 [tls]
 insecure = true
+public_certificate = "/tls/public.pem"
+public_key = "/tls/public.key"
 [database]
 retries = 4
 [fe]
 database = "{database}"
 [fe_uns]
-listen = "tcp:9000"
+listen = "{wire}:9000"
 listen_notifiers = "{notifiers}"
 idle_timeout = 25
 login_timeout = 10
@@ -94,9 +98,9 @@ class FrontEnd:
             subid=0,
             name=lcc.name,
             state=SubState.OPEN,
-            uns=tuple(f"tcp:{address}:9000" for address in lcc.hosts.unses),
+            uns=tuple(f"{lcc.settings.wire}:{address}:9000" for address in lcc.hosts.unses),
             proxy_protocol=True,
-            notifiers=f"tcp:{lcc.hosts.unses[0]}:9005" if lcc.settings.listens else "",
+            notifiers=f"{lcc.settings.wire}:{lcc.hosts.unses[0]}:9005" if lcc.settings.listens else "",
             content=f"http://{lcc.hosts.central}:9004",
             database=lcc.url,
             first_pid=first,
@@ -109,15 +113,33 @@ class FrontEnd:
         lcc.database.now(limit_pids, sub.first_pid, sub.last_pid)
         lcc.database.now(limit_machines, sub.first_machine, sub.last_machine)
 
+    def _config(self, name: str, more: str = "") -> Config:
+        settings = self.lccs[1].settings
+        return configured(
+            CONFIGURATION + more,
+            name=name,
+            database=DATABASE_URL,
+            hold=self._hold,
+            wire=settings.wire,
+            notifiers=f"{settings.wire}:9005" if settings.listens else "",
+        )
+
     def _add_role(self, name: str, address: str, module: ModuleType) -> None:
-        notifiers = "tcp:9005" if self.lccs[1].settings.listens else ""
-        config = configured(CONFIGURATION, name=name, database=DATABASE_URL, hold=self._hold, notifiers=notifiers)
+        config = self._config(name)
 
         def build(process: Process) -> Any:
             return make(module, config, process.environment)
 
         self.world.add_process(name, address, build)
         self.roles.append(name)
+
+    def add_registrations(self) -> None:
+        """Its registration server."""
+        config = self._config("fe-rs", newcomers.CONFIGURATION)
+        self.world.add_process(
+            "fe-rs", HOSTS.rs, lambda process: make(fe_rs, config, process.environment), proof_fetchers
+        )
+        self.roles.append("fe-rs")
 
     def count_connections_apart(self, site: Site) -> None:
         """So that a connection's number says at which sub-LCC it is."""
@@ -175,12 +197,17 @@ class MoveOperator:
 
     def __init__(self, front: FrontEnd, sites: Sequence[Site]) -> None:
         self._front = front
-        self._sites = sites
+        self._all_sites = sites
         self._timeline = front.world.timeline
         self._chance = self._timeline.random("operator of moves")
         self._mean_seconds = self._chance.choice((2.0, 5.0, 12.0))
         self.ordered = self.cancelled = 0
         self.working = True
+
+    @property
+    def _sites(self) -> list[Site]:
+        """Those that have providers."""
+        return [site for site in self._all_sites if site.pid]
 
     def begin(self) -> None:
         """He is there."""

@@ -14,16 +14,16 @@ from lcc.config import BotConfig, Config
 from lcc.fetchers.http import HttpFetcher
 from lcc.interfaces import IContentSink, IFetcher
 from lcc.model import Fetched, FetchOrder
-from lcc.services import bot, botm, cu, qm, uns
+from lcc.services import bot, botm, cu, qm, rs, uns
 from lcc.services.process.environment import Environment
 from lcc.storage.disk.content_paths import content_path
 from lcc.testing.simulated.packages import DiskContentPorts, ReactorThreads
 from lcc.testing.simulated.process import Machine, Process
 
-from . import crawl
+from . import crawl, newcomers
 from .world import World, configured, make
 
-ROLES = ("qm", "uns1", "uns2", "central", "botm1", "botm2", "bot1a", "bot1b", "bot2a", "cu")
+ROLES = ("qm", "uns1", "uns2", "central", "botm1", "botm2", "bot1a", "bot1b", "bot2a", "cu", "rs")
 FAR_SECONDS = 0.25
 """How long all takes on the way between a queue manager and a central BOT-M that is far from it."""
 
@@ -123,6 +123,11 @@ class WatchedFetcher:
         return self._inner.close()
 
 
+def proof_fetchers(reactor: Any, settings: BotConfig) -> dict[str, IFetcher]:
+    """Those of a registration server."""
+    return {"http": HttpFetcher(reactor, settings, reactor.nameResolver)}
+
+
 @attrs.frozen
 class Hosts:
     """The addresses of an LCC's machines.
@@ -158,6 +163,10 @@ class Hosts:
     @property
     def cu(self) -> str:
         return self._host(8)
+
+    @property
+    def rs(self) -> str:
+        return self._host(10)
 
 
 @attrs.frozen
@@ -256,6 +265,13 @@ class Lcc:
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """From its tables as they are now."""
         return self.database.connection().execute(sql, parameters).fetchall()
+
+    def add_registrations(self) -> None:
+        """A registration server."""
+        config = self.config(f"{self.prefix}rs", newcomers.CONFIGURATION)
+        self.world.add_process(
+            f"{self.prefix}rs", self.hosts.rs, lambda process: make(rs, config, process.environment), proof_fetchers
+        )
 
     # Its processes.
 

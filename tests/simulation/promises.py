@@ -24,6 +24,7 @@ from .lcc_promises import LEASE_SECONDS, LccPromises
 from .move_promises import MovePromises
 from .notifier import POLLED, WatchedSite
 from .one_lcc import Lcc
+from .registration_promises import RegistrationPromises
 from .sites import KEPT, Place, Site, identity
 from .system import System
 from .task_promises import TaskPromises
@@ -73,9 +74,17 @@ class Promises:
         self._bandwidth = BandwidthPromises(
             system.sites, self.broken, self._queue_manager_started, lambda: self._knows_delays
         )
+        self._registrations: RegistrationPromises | None = None
+        if system.newcomers:
+            registrations = self._registrations = RegistrationPromises(
+                system.newcomers, system.all_sites, system.lccs, system.front, self.broken
+            )
+            system.newcomer_answered = registrations.answered
         self._moves: MovePromises | None = None
         if system.front is not None:
             self._moves = MovePromises(system.front, system.all_sites, self.broken, self._has_lost_power)
+            if self._registrations is not None:
+                self._moves.others = lambda: registrations.abandoned
             ToldPromises(system.copy, {lcc.number: self._of[lcc] for lcc in system.lccs}, self.broken)
 
     @property
@@ -97,6 +106,11 @@ class Promises:
     def move_counts(self) -> dict[str, int]:
         """What there was of moves."""
         return {} if self._moves is None else self._moves.counts
+
+    @property
+    def registration_counts(self) -> dict[str, int]:
+        """What there was of registrations."""
+        return {} if self._registrations is None else self._registrations.counts
 
     @property
     def bandwidth_counts(self) -> dict[str, int]:
@@ -255,6 +269,8 @@ class Promises:
         elif series != MAIN and self._tasks is not None:
             self._tasks.committed()
         self._of[lcc].committed(series)
+        if self._registrations is not None:
+            self._registrations.committed(lcc)
         if self._moves is not None:
             self._moves.committed(lcc)
 
@@ -293,6 +309,7 @@ class Promises:
         left = [] if self._tasks is None else self._tasks.undone()
         left += [] if self._crawl is None else self._crawl.undone()
         left += [] if self._moves is None else self._moves.undone()
+        left += [] if self._registrations is None else self._registrations.undone()
         for site in system.sites:
             if site.untold or site.wants_full or site.mending:
                 left.append(f"{site.pid} has {len(site.untold)} to tell, full: {site.wants_full}")
@@ -332,6 +349,8 @@ class Promises:
             self._tasks.check_the_end(self.sets_may_be_lost)
         if self._crawl is not None:
             self._crawl.check_the_end()
+        if self._registrations is not None:
+            self._registrations.check_the_end()
         if self._moves is not None:
             self._moves.check_the_end(system.copy.told_again)
         for site in system.all_sites:

@@ -90,6 +90,10 @@ class Publisher(Service):
         factory = Factory.forProtocol(lambda: OriginProtocol(self._site, self._reactor))
         factory.noisy = False
         self._reactor.listenTCP(80, factory)
+        self.begin()
+
+    def begin(self) -> None:
+        """The web server runs: begin to tell of its pages."""
         Deferred.fromCoroutine(self._publish())
         if self._site.stays_open:
             Deferred.fromCoroutine(self._stay_open())

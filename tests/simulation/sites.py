@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import attrs
 from twisted.internet.protocol import Protocol
 
-from lcc.testing.simulated.timeline import Timeline
+from lcc.testing.simulated.timeline import EPOCH, Timeline
 
 BROKEN = "broken"
 """Pages of this name are told of, and never there: 404."""
@@ -210,6 +210,11 @@ class Site:
         """Something is to be told of what others name, too."""
         return self.spoken is not None and bool(self.spoken.untold)
 
+    @property
+    def age(self) -> float:
+        """Seconds since its world began."""
+        return self.timeline.now - EPOCH
+
     def url(self, path: str) -> str:
         return self.root + path
 
@@ -247,11 +252,12 @@ class Site:
         self.changing = False
         while self.files_max is not None and len(self.pages) > self.files_max:
             self.remove(max(self.pages))
-        while self.space_max_bytes is not None and self._size > self.space_max_bytes:
+        while self.space_max_bytes is not None and self.size_bytes > self.space_max_bytes:
             self.remove(max(self.pages, key=lambda path: len(self.pages[path].content)))
 
     @property
-    def _size(self) -> int:
+    def size_bytes(self) -> int:
+        """Of all that is there now."""
         return sum(len(page.content) for page in self.pages.values())
 
     def describe(self, path: str) -> None:
@@ -327,6 +333,10 @@ class Site:
     def page_at(self, path: str) -> Page | None:
         """What its web server has there."""
         return self.pages.get(path) or self.leftovers.get(path)
+
+    def is_content(self, path: str) -> bool:
+        """What is there is for the cache, and asked for by robots."""
+        return True
 
     # Telling.
 
@@ -417,13 +427,9 @@ class OriginProtocol(Protocol):
         line = head.splitlines()[0]
         target = line.split()[1]
         site.asked(target)
-        if self.is_open:
-            site.begins(site, self.transport.peer)  # type: ignore[union-attr]  # it is connected
         path = target.lstrip("/").partition("?")[0]
-        others = [other for other in site.active if other.is_open]
-        if others and self.is_open:  # else it was under way when its robot gave it up
-            site.overlaps.append(f"{site.timeline.now:.3f}: {site.pid} is asked for {path} while {len(others)} run")
-        site.active[self] = None
+        if site.is_content(path):
+            self._count(path)
         luck = site.chance.random()
         faults = site.faults
         delay = site.chance.expovariate(1 / 0.01)
@@ -436,6 +442,16 @@ class OriginProtocol(Protocol):
                 return
             luck -= rate
         self._call = self._reactor.callLater(delay, self._answer, path, 0)
+
+    def _count(self, path: str) -> None:
+        """See whether a robot that asks now is polite."""
+        site = self._site
+        if self.is_open:
+            site.begins(site, self.transport.peer)  # type: ignore[union-attr]  # it is connected
+        others = [other for other in site.active if other.is_open]
+        if others and self.is_open:  # else it was under way when its robot gave it up
+            site.overlaps.append(f"{site.timeline.now:.3f}: {site.pid} is asked for {path} while {len(others)} run")
+        site.active[self] = None
 
     def _answer(self, path: str, act: int) -> None:
         transport: Any = self.transport

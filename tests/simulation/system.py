@@ -28,6 +28,7 @@ from .crawl import SPIDER_NAMES, SPIDERS, CrawlWorld
 from .follower import Copy, Follower
 from .front import HOSTS as FRONT
 from .front import SUB_CONFIGURATION, FrontEnd, MoveOperator
+from .newcomers import Newcomer, NewcomersTools
 from .notifier import Notifier, WatchedSite
 from .one_lcc import Lcc, LccSettings
 from .publisher import Publisher
@@ -49,6 +50,10 @@ CLOCKS_SHARE = 0.3
 """Of the worlds, those whose machines have wall clocks that disagree, by seconds, minutes, or up to a day."""
 QUOTA_SHARE = 0.25
 """Of the providers, those with a quota of files or of bytes, where there are no other sources of pages."""
+NEWCOMERS_SHARE = 0.25
+"""Of the worlds without a scheduler, those with sites that register."""
+TIGHT_BYTES = 2_000
+"""What is left of some quotas in the beginning."""
 FAR_SHARE = 0.4
 """Of the worlds with a central BOT-M, those where it is far from the queue manager."""
 
@@ -78,13 +83,18 @@ class System(World):
         self.watched: list[WatchedSite] = []
         """Sites that a notifier lists, and no provider tells of."""
         self.copy = Copy()
+        self.newcomers: list[Newcomer] = []
+        """Sites that register; those that do not give up are among the others, too."""
+        self.newcomer_answered: Callable[[Newcomer, int], None] = lambda newcomer, pid: None
+        self.checks: list[Callable[[], object]] = []
+        """Called when the next check of a registration begins."""
         self.set_accepted: Callable[[Site, Place], None] = lambda site, place: None
         self.notice_accepted: Callable[[str, int], None] = lambda epoch, number: None
         self.orders: dict[tuple[int, int], list[int]] = {}
         """(provider, its connection) -> the order numbers of the sets that began there."""
         self._begin_of_a_set = uns_session.Session._begin
         uns_session.Session._begin = lambda *args: self._watch_begin(*args)  # type: ignore[method-assign]
-        over_tls = not with_moves and timeline.random("tls").random() < TLS_SHARE
+        over_tls = timeline.random("tls").random() < TLS_SHARE
         self.tls = SimulatedTls(timeline) if over_tls else None
         self.tasks: TaskWorld | None = None
         self.crawl: CrawlWorld | None = None
@@ -113,6 +123,8 @@ class System(World):
             self._add_site(number)
         if with_notifier:
             self._add_watched(1 + sites)
+        if not has_scheduler and timeline.random("newcomers").random() < NEWCOMERS_SHARE:
+            self._add_newcomers()
         if self.front is not None:
             self.operator = MoveOperator(self.front, [*self.sites, *self.watched])
         if has_scheduler:
@@ -178,7 +190,7 @@ class System(World):
             if quotas.random() < 0.5:
                 site.files_max = quotas.choice((3, 6, 12, 60))
             else:
-                site.space_max_bytes = quotas.choice((9_000, 40_000, 500_000))
+                site.space_max_bytes = quotas.choice((9_000, 40_000, 500_000, site.size_bytes + TIGHT_BYTES))
         provider = Provider(
             0,
             (site.root,),
@@ -198,6 +210,41 @@ class System(World):
         self.sites.append(site)
         build = partial(self._publisher, site)
         self.add_process(f"site{number}", site.address, build)
+
+    def _add_newcomers(self) -> None:
+        (self.lcc if self.front is None else self.front).add_registrations()
+        server = self.lcc.hosts.rs if self.front is None else FRONT.rs
+        for number in range(1, 1 + self.timeline.random("newcomers").choice((2, 3, 5))):
+            newcomer = Newcomer(self.timeline, number, f"10.1.1.{number}")
+            self.network.names[newcomer.name] = (newcomer.address,)
+            self.newcomers.append(newcomer)
+            if not newcomer.gives_up:
+                self.sites.append(newcomer)
+            self.add_process(newcomer.process, newcomer.address, partial(self._newcomers_tools, newcomer, server))
+
+    def _newcomers_tools(self, newcomer: Newcomer, server: str, process: Process) -> Service:
+        return NewcomersTools(
+            newcomer,
+            process,
+            self._entries,
+            lambda *args: self.set_accepted(*args),
+            over_tls=self.tls is not None,
+            server=server,
+            checks=self._check_begins,
+            answered=self._registered,
+        )
+
+    def _check_begins(self) -> None:
+        watchers, self.checks = self.checks, []
+        for watcher in watchers:
+            watcher()
+
+    def _registered(self, newcomer: Newcomer, pid: int) -> None:
+        self.newcomer_answered(newcomer, pid)
+        if not newcomer.pid and self.front is not None:
+            newcomer.pid = pid
+            self.front.count_connections_apart(newcomer)
+        newcomer.pid = pid
 
     def _home_of(self, site: Site) -> Lcc:
         """Where it is made."""

@@ -1,0 +1,32 @@
+"""Bugs of registrations."""
+
+from __future__ import annotations
+
+from ..run import MOVES
+from .bug import Bug
+
+REGISTRATIONS = [
+    Bug(
+        "secret-not-compared",
+        "P19: whatever is in the file proves the site",
+        "lcc/roles/rs/prover.py",
+        "    if not verify_password(text, secret_hash):\n",
+        "    if not text:\n",
+    ),
+    Bug(
+        "provider-made-twice",
+        "P19: that a registration has its provider already is not looked at",
+        "lcc/storage/providers/registrations.py",
+        "    if done is not None:\n        return int(done)\n    check_sites",
+        "    check_sites",
+        kind=MOVES,
+    ),
+    Bug(
+        "begun-and-forgotten",
+        "P19: a provider that was about to be made when the registration server died is not gone on with",
+        "lcc/roles/fe_rs/store.py",
+        "            if registration is not None:\n                try:",
+        "            if registration is None:\n                try:",
+        kind=MOVES,
+    ),
+]
