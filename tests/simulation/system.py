@@ -139,6 +139,8 @@ class System(World):
         if chance.random() >= CLOCKS_SHARE:
             return
         usual = chance.choice(((3.0,), (3.0, 300.0), (3.0, 300.0, 20_000.0, 86_400.0)))
+        if self.newcomers and self.front is not None:
+            usual = (3.0,)  # a sub-LCC whose clock is behind by more than [fe] stale gets no new providers
         for machine in self.machines.values():
             machine.clock_usual = chance.choice((0.0, chance.uniform(-1, 1))) * chance.choice(usual)
             machine.clock_ahead = machine.clock_usual
