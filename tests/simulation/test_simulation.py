@@ -38,8 +38,8 @@ def test_promises_are_kept(seed: str) -> None:
 
 
 def test_files_that_were_removed_since_the_backup_are_fetched_again() -> None:
-    """Pages come back with the content that they had in the backup, 16 seconds old; fsck finds what is missing (without
-    it this seed breaks P7)."""
+    """Pages come back with the content that they had in the backup, 16 seconds old.  Without fsck
+    this seed breaks P7."""
     result = run_seed("5827", [parse_fault("19.167 restore 10.0.0.2 16.269 701978147")])
     assert not result.violations
 
