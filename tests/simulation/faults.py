@@ -173,7 +173,7 @@ def _registration_faults(system: System, until_seconds: float) -> list[Fault]:
     chance = system.timeline.random("registration faults")
     kinds = ("kill", "kill", "kill", "freeze", "stop", "database-away", "database-troubles")
     faults = []
-    for _ in range(chance.choice((0, 2, 4, 8))):
+    for _ in range(chance.choice((0, 2, 6, 12))):
         kind, seconds = chance.choice(kinds), chance.expovariate(1 / 2.0)
         time = chance.uniform(0.0, until_seconds)
         faults.append(Fault(round(time, 3), AT_CHECK, kind, round(seconds, 3), chance.randrange(1 << 30)))
@@ -203,6 +203,7 @@ def heal(system: System, faults: list[Fault]) -> None:
     if any(fault.kind in LOSING for fault in faults):
         for watched in system.watched:
             watched.tell_all()
+    system.checks.clear()
     network = system.network
     for machine in system.machines.values():
         machine.clock_ahead = machine.clock_usual
@@ -484,7 +485,7 @@ def _at_check(system: System, promises: Promises, fault: Fault) -> None:
     if kind.startswith("database"):
         target = chance.choice(list(system.databases))
     act = attrs.evolve(fault, kind=kind, target=target)
-    delay = chance.expovariate(1 / chance.choice((0.005, 0.05)))
+    delay = chance.expovariate(1 / chance.choice((0.005, 0.05, 0.15)))
     happen = KINDS[kind].happen
     system.checks.append(lambda: system.timeline.call_later(delay, None, happen, system, promises, act))
 

@@ -29,8 +29,6 @@ ROLES = SCHEDULER, PUSH = ("scheduler", "push")
 POLLED = "polled.html"
 """The document that is only polled: nobody lists it."""
 NOTICE_SECONDS = 1.2
-CONNECTED_SECONDS = 6.0
-"""To a UNS, on the average."""
 HINT_SHARE = 0.3
 """Of the turns, those in which a feed is read."""
 HELD_SHARE = 0.5
@@ -137,7 +135,11 @@ class Notifier(Service):
     :param accepted: called when a set was accepted, with the epoch of its number, and that.
     :param errors: gives the errors of a provider's URLs: number, URL.
     :param over_tls: its connections are.
+    :ivar connected_seconds: to a UNS, on the average.
+    :ivar looks_seconds: between two looks whether it still is.
     """
+
+    connected_seconds, looks_seconds = 6.0, 1.0
 
     def __init__(
         self,
@@ -189,10 +191,10 @@ class Notifier(Service):
             except Exception:  # however it cannot be reached
                 self._site.unanswered += 1
             else:
-                until = 0.5 + chance.expovariate(1 / CONNECTED_SECONDS)  # then another UNS has its turn
+                until = 0.5 + chance.expovariate(1 / self.connected_seconds)  # then another UNS has its turn
                 while until > 0:
-                    await deferLater(self._reactor, min(until, 1.0))
-                    until = until - 1.0 if link.connected else 0.0
+                    await deferLater(self._reactor, min(until, self.looks_seconds))
+                    until = until - self.looks_seconds if link.connected else 0.0
                 if link.connected:
                     link.disconnect()
             await deferLater(self._reactor, chance.uniform(0.1, 2.0))
@@ -200,7 +202,7 @@ class Notifier(Service):
     async def _notify(self) -> None:
         site, chance = self._site, self._site.chance
         while self.running:
-            await deferLater(self._reactor, self._pause_seconds())
+            await deferLater(self._reactor, self.pause_seconds())
             if site.changing and chance.random() < 0.6:
                 site.live_a_little()
             if site.changing and chance.random() < 0.2:
@@ -223,14 +225,15 @@ class Notifier(Service):
             except NotifierRefused:
                 site.rejected += 1
 
-    def _pause_seconds(self) -> float:
+    def pause_seconds(self) -> float:
+        """Before it looks again what is to be told."""
         site = self._site
         return site.chance.expovariate(1 / NOTICE_SECONDS) * (QUIET_FACTOR if site.is_quiet else 1)
 
     async def _push(self) -> None:
         site = self._site
         while self.running:
-            await deferLater(self._reactor, self._pause_seconds())
+            await deferLater(self._reactor, self.pause_seconds())
             try:
                 for each in site.spoken_of:
                     await self._speak(each, PUSH, Source.PUSHED)

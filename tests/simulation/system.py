@@ -87,7 +87,7 @@ class System(World):
         """Sites that register; those that do not give up are among the others, too."""
         self.newcomer_answered: Callable[[Newcomer, int], None] = lambda newcomer, pid: None
         self.checks: list[Callable[[], object]] = []
-        """Called when the next check of a registration begins."""
+        """Called in turn, each when a check of a registration begins."""
         self.set_accepted: Callable[[Site, Place], None] = lambda site, place: None
         self.notice_accepted: Callable[[str, int], None] = lambda epoch, number: None
         self.orders: dict[tuple[int, int], list[int]] = {}
@@ -237,9 +237,8 @@ class System(World):
         )
 
     def _check_begins(self) -> None:
-        watchers, self.checks = self.checks, []
-        for watcher in watchers:
-            watcher()
+        if self.checks:
+            self.checks.pop(0)()
 
     def _registered(self, newcomer: Newcomer, pid: int) -> None:
         self.newcomer_answered(newcomer, pid)

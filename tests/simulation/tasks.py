@@ -97,7 +97,12 @@ class TaskSite(Site):
 
 
 class TaskSiteServer(Service):
-    """Its web server; its feeds change now and then."""
+    """Its web server; its feeds change now and then.
+
+    :ivar changes_seconds: how long they last, on the average.
+    """
+
+    changes_seconds = 9.0
 
     def __init__(self, site: TaskSite, process: Process) -> None:
         self._site = site
@@ -113,7 +118,7 @@ class TaskSiteServer(Service):
     async def _change(self) -> None:
         site = self._site
         while self.running:
-            await deferLater(self._reactor, site.chance.expovariate(1 / 9.0))
+            await deferLater(self._reactor, site.chance.expovariate(1 / self.changes_seconds))
             if site.changing and site.feeds:
                 site.change_feed(site.chance.choice(sorted(site.feeds)))
 
@@ -145,14 +150,18 @@ class TaskWorld:
             resource = self.chance.choice(("", "", SHARED, PLAIN))
             hosts = ("deny:manager2",) if self.chance.random() < 0.15 else ()
             spec = JobSpec("command", "work", ("a",), resource, hosts)
-            self.tasks.append(self._add(spec, self.chance.choice((1, 2, 5, 9, 14))))
+            self.tasks.append(self.add(spec, self.chance.choice((1, 2, 5, 9, 14))))
         for number in range(self.chance.randint(0, 2) if is_busy else 0):
             path = f"feed{number}.html"
             site.change_feed(path)
-            task = self._add(JobSpec("feed", "", (site.url(path),)), self.chance.choice((3, 6, 12)))
+            task = self.add(JobSpec("feed", "", (site.url(path),)), self.chance.choice((3, 6, 12)))
             self.polled[task] = path
 
-    def _add(self, spec: JobSpec, every: int) -> int:
+    def add(self, spec: JobSpec, every: int) -> int:
+        """A task with a period.
+
+        :returns: its number.
+        """
         task, _ = self._order(orders.order_task, Task(0, spec, When(every)), int(self.timeline.now))
         return int(task)
 

@@ -1,6 +1,7 @@
 """A week in the life of an LCC: providers tell full sets once a day, change and delete pages, have hours, errors, a
-bandwidth and a quota; a content user follows.  Nothing goes wrong, and nothing may grow that should not: rows of
-tables, files of spools and content, connections, timers, what processes keep in memory.
+bandwidth and a quota; notifiers list and push the pages of a site, and poll a document; a scheduler and a manager
+run tasks, and poll feeds that change; a content user follows.  Nothing goes wrong, and nothing may grow that should
+not: rows of tables, files of spools and content, connections, timers, what processes keep in memory.
 
 It is looked at once in each period, a day.  Deletions are remembered for one period.  What grows all the time was
 less in the first half of the periods than it is in the second half.
@@ -18,12 +19,17 @@ from random import Random
 from types import FunctionType, ModuleType
 from typing import Any
 
+import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from lcc.config import WatchedConfig
 from lcc.model import Provider
+from lcc.model.tasks import JobSpec
+from lcc.services import manager, scheduler
 from lcc.storage.providers.providers import add_provider
+from lcc.storage.providers.watched import find_or_make_watched
 from lcc.testing.simulated.connection import Connection, End
 from lcc.testing.simulated.database import DatabaseServer
 from lcc.testing.simulated.disk import SimulatedDisk
@@ -32,10 +38,14 @@ from lcc.testing.simulated.process import Machine, Process
 from lcc.testing.simulated.timeline import EPOCH, Timeline
 
 from .follower import Copy, Follower
+from .notifier import Notifier, WatchedSite
 from .one_lcc import Lcc, LccSettings
 from .publisher import Publisher
 from .sites import Site, identity
-from .world import World
+from .spoken import Spoken
+from .tasks import CONFIGURATION, MANAGER_NAMES, MANAGERS, SCHEDULER, TASK_SITE, TaskSite, TaskSiteServer, TaskWorld
+from .workers import Hall, SimulatedWorkers
+from .world import World, make
 
 DAY, DAYS = 86_400.0, 7
 """Seconds of a period, periods of a week."""
@@ -48,10 +58,15 @@ _FEW, _SHARE = 3, 1.02
 _ELSEWHERE = (
     *(type, ModuleType, Logger, Random, sqlite3.Connection),
     *(Timeline, Network, Connection, End, Machine, Process, SimulatedDisk, DatabaseServer, World, Lcc, Site, Copy),
+    *(Hall, TaskWorld),
 )
 """What is not a process's own."""
 _CONTAINERS = (dict, list, set, deque, tuple)
-USER = "10.0.0.9"
+USER, WATCHED = "10.0.0.9", "10.2.0.1"
+_NOTICES = 12
+"""Times in a period that notifiers look what is to be told, on the average."""
+_TASK_PAGES = 8
+"""That jobs notify of."""
 
 
 class DailyPublisher(Publisher):
@@ -87,8 +102,20 @@ class DailyPublisher(Publisher):
             site.remove(f"d{day - 2}.html")
 
 
+class DailyNotifier(Notifier):
+    """Notifiers that have something to say some times in each period."""
+
+    def __init__(self, period: float, *args: Any) -> None:
+        super().__init__(*args)
+        self._period = period
+        self.connected_seconds, self.looks_seconds = period / 3, period / 100
+
+    def pause_seconds(self) -> float:
+        return self._site.chance.expovariate(_NOTICES / self._period)
+
+
 class Week(World):
-    """An LCC, providers and a content user.
+    """An LCC, providers, notifiers, a scheduler with a manager, and a content user.
 
     :param period: seconds of what stands for a day.
     """
@@ -107,14 +134,17 @@ class Week(World):
             "housekeeping_period": int(period / 24),
             "tombstones_kept": int(period),
         }
-        self.lcc = Lcc(self, LccSettings(True, False, False, sizes, 1.0))
+        self.lcc = Lcc(self, LccSettings(True, False, True, sizes, 1.0))
         self.add_process("user", USER, lambda process: Follower(self.copy, process, self.lcc.hosts.cu))
         limits: list[dict[str, Any]] = [{"hours": "6-21"}, {"bandwidth_bytes": 20_000}, {"files_max": 6}]
         self.sites = [self._add_site(number, each) for number, each in enumerate(limits, 1)]
+        self.watched = self._add_notifiers(4)
+        self.tasks = self._add_tasks(5)
 
     def _add_site(self, number: int, limits: dict[str, Any]) -> Site:
         site = Site(self.timeline, number, f"10.1.0.{number}")
         site.stays_open = False
+        site.files_max = limits.get("files_max")
         self.network.names[site.name] = (site.address,)
         password = hashlib.sha256(bytes(16) + site.password.encode()).hexdigest()
         provider = Provider(
@@ -125,19 +155,80 @@ class Week(World):
         self.add_process(f"site{number}", site.address, build)
         return site
 
+    def _watch(self, site: Site) -> None:
+        self.network.names[site.name] = (site.address,)
+        database = self.lcc.database
+        site.pid = database.now(find_or_make_watched, site.root, WatchedConfig(interval=0.5))
+        database.now(lambda txn: txn.execute("UPDATE pidb SET allow_private = 1 WHERE pid = ?", [site.pid]))
+
+    def _add_notifiers(self, number: int) -> WatchedSite:
+        site = WatchedSite(self.timeline, number, WATCHED)
+        self._watch(site)
+        site.spoken = Spoken(site, self.timeline.random("spoken"), is_told=False)
+        site.spoken_of.append(site)
+        self.add_process("notifier", WATCHED, partial(self._notifier, site))
+        return site
+
+    def _notifier(self, site: WatchedSite, process: Process) -> DailyNotifier:
+        unses = list(self.lcc.hosts.unses)
+        return DailyNotifier(self._period, site, process, unses, lambda *_: None, self._errors_of)
+
+    def _errors_of(self, pid: int) -> list[tuple[Any, ...]]:
+        return self.lcc.rows("SELECT number, url FROM urlerrs WHERE pid = ?", [pid])
+
+    def _add_tasks(self, number: int) -> TaskWorld:
+        site = TaskSite(self.timeline, number, TASK_SITE)
+        self._watch(site)
+        tasks = TaskWorld(self.timeline, self.lcc.database, site, is_busy=False)
+        tasks.hall.page = lambda token: str(sum(map(ord, token)) % _TASK_PAGES)
+        hour = int(self._period / 24)
+        for seconds in (hour, int(self._period)):
+            tasks.add(JobSpec("command", "work", ("a",)), seconds)
+        site.change_feed("feed0.html")
+        tasks.add(JobSpec("feed", "", (site.url("feed0.html"),)), hour)
+        self.add_process("tasksite", TASK_SITE, partial(self._task_site, site))
+        kept = f"[scheduler]\njobs_kept = {int(self._period)}\nitems_kept = {int(self._period)}\n"
+        text = CONFIGURATION.replace("[scheduler]\n", kept)
+        settings = {
+            "uns": self.lcc.hosts.unses[0],
+            "content": self.lcc.hosts.central,
+            "retries": 2,
+            "retry_initial": 1,
+            "ready_max": 100,
+            "seconds": 9,
+        }
+
+        def run(module: ModuleType, process: Process) -> Any:
+            environment = attrs.evolve(process.environment, starter=lambda _: SimulatedWorkers(tasks.hall, process))
+            return make(module, self.lcc.config(process.name, text, **settings), environment)
+
+        self.add_process("scheduler", SCHEDULER, partial(run, scheduler))
+        self.add_process(MANAGER_NAMES[0], MANAGERS[0], partial(run, manager))
+        return tasks
+
+    def _task_site(self, site: TaskSite, process: Process) -> TaskSiteServer:
+        server = TaskSiteServer(site, process)
+        server.changes_seconds = self._period / 12
+        return server
+
     def _publisher(self, site: Site, process: Process) -> DailyPublisher:
         return DailyPublisher(self._period, site, process, list(self.lcc.hosts.unses), lambda *_: None)
 
     def missing(self) -> list[str]:
         """Pages that are not in the cache as they are, but for those that a quota keeps out."""
         found = []
-        for site in self.sites:
-            rows = self.lcc.rows(f"SELECT curl, mimetype, md5 FROM lccurl WHERE pid = {site.pid} AND state = 1")
+        for site in (*self.sites, self.watched):
+            rows = self.lcc.rows("SELECT curl, mimetype, md5 FROM lccurl WHERE pid = ? AND state = 1", [site.pid])
             cached = {(url.removeprefix(site.root), kind): md5 for url, kind, md5 in rows}
             for path, page in site.pages.items():
                 if cached.get(identity(path)) != page.md5 and not site.may_be_full and path not in site.untold:
                     found.append(site.url(path))
         return found
+
+    def idle(self) -> list[str]:
+        """Kinds of jobs of which none has ended lately."""
+        ended = {kind for (kind,) in self.tasks.rows("SELECT DISTINCT kind FROM jobs WHERE ended_time IS NOT NULL")}
+        return sorted({"command", "feed"} - ended)
 
 
 def look(world: Week) -> dict[str, int]:
@@ -153,7 +244,7 @@ def look(world: Week) -> dict[str, int]:
     for name, count in world.timeline.pending().items():
         found[f"timers of {name}"] = count
     for name, process in world.processes.items():
-        if not name.startswith(("site", "user")):
+        if not name.startswith(("site", "user", "notifier", "tasksite")):
             found[f"memory of {name}"] = kept(process.service)
     return dict(found)
 
@@ -206,6 +297,7 @@ def run_week(seed: str, period: float = DAY, periods: int = DAYS) -> tuple[list[
             if number > _WARM_PERIODS:
                 looks.append(look(world))
                 wrong += [f"period {number}: {url} is not in the cache" for url in world.missing()]
+                wrong += [f"period {number}: no job of {kind} has ended" for kind in world.idle()]
     finally:
         world.close()
     return wrong + growing(looks), timeline.events

@@ -78,6 +78,7 @@ class Hall:
 
     :param root: of the site whose pages they notify of.
     :param step_seconds: between two things that a worker does, on the average.
+    :ivar page: gives the name of the page that is notified of with a token.
     :ivar fails_until: until then, what they need is away: they fail in passing.
     :ivar attempts: by job and attempt.
     :ivar met: what must never be, as it was seen.
@@ -86,6 +87,7 @@ class Hall:
     def __init__(self, root: str, step_seconds: float) -> None:
         self.root = root
         self.step_seconds = step_seconds
+        self.page: Callable[[str], str] = str
         self.fails_until = 0.0
         self.attempts: dict[tuple[int, int], Attempt] = {}
         self.running: dict[tuple[str, int], Attempt] = {}
@@ -282,7 +284,7 @@ class Worker:
             folder = "no" if step == "no" else "n"
             mimetype = self._chance.choice(("", "text/html"))
             source = "feed" if step == "feed" else "link"
-            return NotifyUrl(f"{self._hall.root}{folder}/{token}.html", source, mimetype=mimetype)
+            return NotifyUrl(f"{self._hall.root}{folder}/{self._hall.page(token)}.html", source, mimetype=mimetype)
         if step == "robots":
             return Store(item=json.dumps({"robots": (self._content or b"").decode()}))
         if step == "commit":
