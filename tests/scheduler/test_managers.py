@@ -7,6 +7,7 @@ from twisted.logger import LogEvent, formatEvent
 
 from lcc.model.tasks import JobState, ManagerState, ManagerStatus
 from lcc.protocols import jobs
+from lcc.roles.scheduler.roster import Roster
 from lcc.storage.tasks.managers import managers
 from tests.support.roles.scheduler import Bench
 from tests.support.tasks import NOW
@@ -47,6 +48,7 @@ def test_managers_that_come_and_go_are_in_the_table(bench: Bench) -> None:
 
 def test_two_managers_of_one_name(bench: Bench, logged: list[LogEvent]) -> None:
     """A configuration was copied to a second host: both get jobs, and their operator hears of it."""
+    bench.manager("another", host="host9", command=0)
     first = bench.manager(host="host1", capacity=1)
     again = bench.manager(host="host1", run="r2", capacity=1)
     assert not [each for each in logged if "Two managers" in formatEvent(each)]
@@ -59,6 +61,17 @@ def test_two_managers_of_one_name(bench: Bench, logged: list[LogEvent]) -> None:
     for manager, job in given:
         manager.end(job)
     assert [bench.tasks.task(task).last_state for task in tasks] == [JobState.COMPLETED] * 2
+
+
+def test_the_clock_is_set_back_behind_what_is_known_of_managers() -> None:
+    roster = Roster(60.0)
+    lost, other = roster.manager_of("lost", "r", 0.0, 100.0), roster.manager_of("other", "r", 0.0, 40.0)
+    lost.lost_time = 120.0
+    for now, started in ((110.0, 100.0), (50.0, 50.0), (200.0, 50.0)):
+        roster.no_later_than(now)
+        assert (lost.started_time, other.started_time) == (started, 40.0)
+        assert lost.lost_time == min(now, 110.0 if now == 110.0 else 50.0)
+        assert other.lost_time is None
 
 
 def test_what_the_scheduler_no_longer_says_is_unknown(bench: Bench) -> None:

@@ -131,6 +131,22 @@ def test_the_longest_lines_make_room_and_are_read_again_when_they_are_empty() ->
     assert not ready(job(1), job(2)).make_room([])
 
 
+def test_a_line_that_was_cut_is_read_again_when_its_jobs_are_gone() -> None:
+    lines = ready(*(job(number, number) for number in range(1, 11)))
+    assert lines.make_room([Taker()]) and len(lines) == 5
+    for number in range(1, 6):
+        assert lines.read_from is None
+        lines.discard(number)
+    assert lines.read_from == (6, 6) and lines.oldest_due_time is None
+
+
+def test_how_much_is_cut() -> None:
+    for count, kept in ((2, 1), (3, 2), (4, 2), (7, 4)):
+        lines = ready(*(job(number, number) for number in range(count)), job(100, command=""))
+        assert lines.make_room([Taker()])
+        assert len(lines) == kept + 1 and 100 in lines and kept - 1 in lines
+
+
 def test_nothing_is_left_of_kinds_that_were() -> None:
     lines = ReadyJobs()
     for number in range(50):

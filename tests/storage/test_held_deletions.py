@@ -170,6 +170,26 @@ def test_what_is_not_fetched_yet_counts(database: DirectDatabase) -> None:
     queue.check_books()
 
 
+def test_what_waits_among_what_is_cached_counts_once(queue: Queue) -> None:
+    queue.send(2, *[notice(name, "2") for name in TEN], *[notice(f"new{name}") for name in TEN])
+    queue.send(3, full=True)
+    sweep = held(queue)
+    assert sweep is not None and (sweep.deletions, sweep.told) == (20, 20)
+
+
+def test_only_what_is_held_of_this_provider_is_released(queue: Queue) -> None:
+    other, queue.pid = queue.pid, queue.add_provider()
+    filled(queue)
+    queue.send(2, notice("0", "1"), full=True)
+    order(queue, ALLOW_DELETIONS)
+    queue.carry_out()
+    assert paths(queue) == "0" and held(queue) is None
+    queue.check_books()
+    queue.pid = other
+    assert paths(queue) == "0123456789"
+    queue.check_books()
+
+
 def test_a_partial_set_whose_deletions_are_meant_releases_it(queue: Queue) -> None:
     queue.send(2, notice("0", "1"), full=True)
     queue.send(3, notice("4", "1"), deletions=False)

@@ -124,6 +124,8 @@ def test_they_are_applied_in_their_order_and_forgotten(queue: Queue, monkeypatch
     for pid in (queue.pid, other):
         fence(queue, pid, Fence.FROZEN)
     first, second, foreign = queue.header(1), queue.header(2, uns="other", number=9), queue.header(1, pid=other)
+    third = queue.header(3, uns="third", number=1)
+    queue.absorb([cut(queue, third, 0, 1)])
     queue.absorb([cut(queue, first, 0, 1), cut(queue, second, 0, 3)])
     queue.absorb([cut(queue, second, 3, 5)])
     queue.absorb([cut(queue, first, 1, 2), cut(queue, first, 2, 5), cut(queue, foreign, 0, 5)])
@@ -145,6 +147,8 @@ def test_they_are_applied_in_their_order_and_forgotten(queue: Queue, monkeypatch
     assert {piece.whole for piece in held(queue)} == {wholes[1]}
     step(queue, fences.forget_held, queue.pid, wholes[1])
     assert queue.database.now(fences.held_here) == [] and len(held(queue, other)) == 1
+    queue.absorb([cut(queue, third, 1, 5)])
+    assert names_of(held(queue)) == [(0, "a"), (1, "bcde")], "what has come in part is kept for the rest"
 
 
 def test_a_set_that_is_lost_is_asked_for(queue: Queue) -> None:

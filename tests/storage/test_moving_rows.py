@@ -22,8 +22,11 @@ from lcc.storage.queue.moves.staging import (
     Staged,
     carried_key,
     stage_page,
+    stage_task_ids,
     stage_touched,
     stage_whole,
+    staged_keys,
+    staged_task_ids,
     unfinished,
 )
 from tests.support.databases import result_of
@@ -201,6 +204,17 @@ def test_who_has_staged_rows(queue: Queue) -> None:
         queue.database.now(lambda txn, rows: txn.insert("stagedcache", columns, rows), rows)
     assert queue.database.now(unfinished) == ({}, {queue.pid, *others[1:]})
     assert queue.database.now(pids_in, "stagedqueue") == {queue.pid}
+    row = ("pid", "kind", "rowkey", "content", "rowtext")
+    keys = [(pid, "a", bytes([number]), "", "") for number, pid in enumerate([queue.pid, others[0], queue.pid])]
+    queue.database.now(lambda txn: txn.insert("staged", row, keys))
+    assert sorted(queue.database.now(staged_keys, queue.pid, "a")) == [b"\0", b"\2"]
+
+
+def test_new_numbers_of_tasks_are_noted(queue: Queue) -> None:
+    numbers = {7: 100, 300: 101, 1 << 40: 102}
+    queue.database.now(stage_task_ids, queue.pid, numbers)
+    queue.database.now(stage_task_ids, queue.add_provider(), {8: 103})
+    assert queue.database.now(staged_task_ids, queue.pid) == numbers
 
 
 @pytest.mark.parametrize("page_rows", [1, 3, 1000])
@@ -314,3 +328,6 @@ def test_origins_of_tombstones_that_are_forgotten_stay(queue: Queue) -> None:
     queue.database.now(lambda txn: txn.insert("origins", ("urlkey", "change_number", "subid", "number"), rows))
     leave(queue, 2)
     assert [bytes(key) for (key,) in queue.database.query("SELECT urlkey FROM origins")] == [gone]
+    move = a_move(queue)
+    flips = queue.database.query("SELECT flip, pid, subid, arrived, epoch FROM flips")
+    assert flips == [(move.flip, queue.pid, move.dest, 0, move.epoch)], "readers are told where it is"

@@ -233,6 +233,7 @@ def test_a_full_set_spares_what_need_not_be_fetched(queue: Queue) -> None:
     queue.send(2, notice("a", "1"), notice("b", ifabsent=True), notice("c", named_only=True), full=True)
     gone = [name[12:13] for name, state in queue.cached().items() if state == "deleted"]
     assert gone == ["d"] and not queue.rows()
+    assert result_of(queue.store.check_uns("uns", "e", queue.number, 0)) is UnsStanding.FINE
     queue.check_books()
 
 
@@ -315,6 +316,7 @@ def test_millions_of_queued_urls_that_a_full_set_does_not_name_are_not_told_one_
     queue.pid = queue.add_provider()
     queue.send(1, *[notice(f"{number}") for number in range(50)])
     first = queue.rows()[0]
+    queue.send(1, notice("later"))
     absorbed = queue.send(2, notice("7"), full=True)
     assert absorbed.queued == {queue.pid: (first.psetid, 0)} and absorbed.touched == {queue.key("7")}
     assert [row.notice.curl[-1] for row in queue.rows() if not row.delete] == ["7"]

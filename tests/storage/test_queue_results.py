@@ -201,3 +201,25 @@ def test_a_long_name_of_a_charset_is_cut(queue: Queue) -> None:
     queue.send(1, notice("a"))
     queue.record(queue.fetched(queue.rows()[0], charset="\U0001f600" * 300))
     assert queue.database.query("SELECT charset FROM lccurl") == [("\U0001f600" * 255,)]
+
+
+def test_what_is_gone_leaves_nothing_but_its_names(queue: Queue) -> None:
+    queue.send(1, notice("a", "1"))
+    queue.record(queue.fetched(queue.rows()[0], etag='"e"', charset="utf-8", revalidate=True))
+    queue.send(2, notice("a", "2"))
+    queue.record(queue.failed(queue.rows()[0], 404), now=70)
+    sql = "SELECT state, curl, md5, len, etag, charset, told_md5, fetched_fileid, confirmed_time FROM lccurl"
+    assert queue.database.query(sql) == [(0, "http://site/a", "", None, "", "", "", None, 70)]
+    queue.check_books()
+
+
+def test_an_older_set_does_not_bring_back_what_has_failed_since(queue: Queue) -> None:
+    queue.send(1, notice("a"))
+    queue.fetch_all()
+    queue.send(2, notice("a", delete=True))
+    queue.send(5, notice("a"))
+    queue.record(queue.failed(queue.rows()[0], 404))
+    queue.send(4, notice("a"))
+    assert not queue.rows()
+    queue.send(6, notice("a"))
+    assert len(queue.rows()) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from lcc.errors import code
+from lcc.errors import code, entry_for
 from lcc.model import Source
 from lcc.storage.providers.providers import change_provider, get_provider, provider_status
 from tests.support.queue import Queue, notice
@@ -24,6 +24,7 @@ def limit(queue: Queue, **limits: Any) -> None:
 def errors(queue: Queue) -> list[tuple[int, str]]:
     status = queue.database.now(provider_status, queue.pid, 100)
     assert status.error_count >= len(status.errors)
+    assert all(error.text == entry_for(error.code).text for error in status.errors)
     return [(error.code, error.url.rpartition("/")[2]) for error in status.errors]
 
 

@@ -49,10 +49,14 @@ def test_how_a_uns_and_the_database_go_together(queue: Queue) -> None:
     result_of(queue.store.note_answered("uns", "e", 7))
     assert standing(queue, 8, 9) is FINE and standing(queue, 9, 10) is DATABASE
     assert standing(queue, 3, 4, "new", "g") is FINE
+    assert standing(queue, 8, 8) is SPOOL and standing(queue, 9, 9, "other", "f") is SPOOL
+    assert standing(queue, 10, 9, "other", "f") is SPOOL, "numbers that are given twice are the worse of the two"
+    result_of(queue.store.note_answered("uns", "g", 2))
+    assert standing(queue, 3, 3, "uns", "g") is FINE and standing(queue, 8, 9) is FINE
     rows = queue.database.query(
-        "SELECT last_number, answered_number, part_number FROM setspos WHERE uns = ?", [b"uns"]
+        "SELECT last_number, answered_number, part_number FROM setspos WHERE uns = ? ORDER BY epoch", [b"uns"]
     )
-    assert rows == [(5, 8, 6)]
+    assert rows == [(5, 8, 6), (0, 2, 0)]
 
 
 def test_a_new_epoch(queue: Queue) -> None:
@@ -72,9 +76,10 @@ def test_a_new_epoch(queue: Queue) -> None:
     assert database.now(database_epoch) == "new"
     after = dict(database.query("SELECT name, value FROM counters"))
     assert after["change"] == 7 + JUMP
-    for name in ("psetid", "file_order", "batch"):
+    for name in ("psetid", "file_order", "batch", "behind"):
         assert after[name] == counters[name] + JUMP
-    assert after["qm_run"] == counters["qm_run"]
+    for name in ("qm_run", "queued", "held", "touched"):
+        assert after[name] == counters[name]
     assert result_of(queue.store.check_witness(timeline, 10**12)), "it belongs to the loss that was noticed"
     assert result_of(queue.store.check_witness(before, 10**12))
     assert result_of(queue.store.check_witness(*result_of(queue.store.progress())))
@@ -83,6 +88,10 @@ def test_a_new_epoch(queue: Queue) -> None:
     queue.fetch_all()
     assert min(queue.database.query("SELECT change_number FROM lccurl"))[0] > JUMP
     queue.check_books()
+    change = result_of(queue.store.progress())[1]
+    assert result_of(queue.store.begin_epoch("new", "third", 7)) == "third"
+    assert result_of(queue.store.progress())[1] == change + JUMP, "it has more changes than anybody knows"
+    assert result_of(queue.store.check_witness("new", change)) and result_of(queue.store.check_witness(timeline, 1))
 
 
 def test_everybody_is_asked_for_a_full_set(queue: Queue) -> None:
@@ -122,10 +131,24 @@ def test_machines(queue: Queue) -> None:
     assert result_of(store.machines()) == [states[0], MachineState(2, 12, 400, 20_001)]
 
 
+def test_names_of_files_that_are_used(queue: Queue) -> None:
+    """In the cache, in delete orders, or given to the machine: whichever is the highest."""
+    store, insert = queue.store, queue.database.now
+    queue.send(1, notice("a"), notice("b"))
+    queue.record(*[queue.fetched(row, file=number) for row, number in zip(queue.rows(), (30, 7), strict=True)])
+    assert result_of(store.names_used(1)) == 30 and result_of(store.names_used(2)) == 0
+    files = [(1000, 1, 40, 0), (1001, 1, 20, 0), (1002, 2, 90, 0)]
+    insert(lambda txn: txn.insert("fsmdb", ("id", "machine", "file", "not_before"), files))
+    assert result_of(store.names_used(1)) == 40 and result_of(store.names_used(2)) == 90
+    result_of(store.save_machines([MachineState(1, 10, 300, 100)]))
+    assert result_of(store.names_used(1)) == 99 and result_of(store.names_used(3)) == 0
+
+
 def test_an_older_queue_manager_writes_nothing(queue: Queue) -> None:
     older = Queue(queue.database).store
     result_of(older.claim(1))
     result_of(queue.store.claim(2))
+    assert result_of(queue.store.queue_size()) == 0
     for write in (
         lambda: older.note_answered("uns", "e", 1),
         lambda: older.want_full_sets("cache-crash"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lcc.errors import code
-from lcc.model import FetchResult, QueueRow, Stored
+from lcc.model import FetchResult, QueueRow, Source, Stored
 from lcc.storage.queue.maintenance.lost_content import fetch_again
 from lcc.storage.queue.write_transaction import WriteTransaction
 from tests.support.queue import Queue, notice
@@ -116,6 +116,24 @@ def test_it_belongs_to_one_fetch_url(queue: Queue) -> None:
     assert row_of(queue).stored is not None
     queue.send(2, notice("page"))
     assert row_of(queue).stored is None
+
+
+def test_what_was_only_polled_is_fetched_for_those_that_name_it(queue: Queue) -> None:
+    """Its type and its place need not be what is taken of them."""
+    queue.send(0, notice("page"), source=Source.POLLED)
+    queue.record(queue.fetched(row_of(queue), **SAID))
+    queue.send(1, notice("page"))
+    assert row_of(queue).stored is None
+    queue.record(queue.fetched(row_of(queue), "new", **SAID))
+    queue.send(0, notice("page"), source=Source.POLLED)
+    assert row_of(queue).stored is not None, "a poll may confirm what its provider names"
+
+
+def test_a_fetch_that_fails_leaves_what_the_server_said(queue: Queue) -> None:
+    stored(queue)
+    queue.send(2, notice("page"))
+    queue.record(queue.failed(row_of(queue), 403))
+    assert cache(queue, "state", "etag", "revalidate") == (1, '"e"', 1)
 
 
 def test_a_provider_that_tells_of_other_content_is_believed(queue: Queue) -> None:

@@ -465,3 +465,19 @@ def test_a_page_that_its_site_names_as_well_is_no_hint(queue: Queue) -> None:
     assert named(queue) == {ANY_TYPE: PUSHED | FEED}
     assert queue.database.query(tombstones) == [(2,)], "none of pages that had no such view"
     queue.check_books()
+
+
+def test_hints_stay_where_a_view_is_taken_back(queue: Queue) -> None:
+    """That deletes nothing."""
+    send(queue, FEED, 0, PAGE)
+    send(queue, PUSHED, 1, HTML)
+    send(queue, PUSHED, 2, HTML._replace(retract=True))
+    assert named(queue) == {ANY_TYPE: FEED}
+    queue.check_books()
+
+
+def test_what_a_notifier_takes_back_of_all_views_is_its_own_word(queue: Queue) -> None:
+    """An older set of the provider is not behind it."""
+    send(queue, PUSHED, 9, PAGE._replace(retract=True))
+    queue.send(5, HTML)
+    assert named(queue) == {"text/html": Source.TOLD}
