@@ -267,6 +267,11 @@ def test_what_is_fetched_from_outside_of_the_roots_does_not_count(queue: Queue) 
     queue.send(3, *[notice(name, "1") for name in TEN[:6]], full=True)
     assert held(queue) is None and paths(queue) == "012345", "four of ten"
     queue.check_books()
+    queue.send(4, *[notice(name, furl=f"http://site/{name}.html") for name in "ghij"])
+    queue.fetch_all()
+    queue.send(5, *[notice(name, "1") for name in TEN[:4]], full=True)
+    sweep = held(queue)
+    assert sweep is not None and (sweep.deletions, sweep.told) == (6, 10), "what is fetched from within does"
 
 
 def test_what_it_named_and_was_found_damaged_is_fetched_again(queue: Queue) -> None:
