@@ -83,6 +83,12 @@ def test_partial_sets_only(queue: Queue) -> None:
     queue.send(2, notice("b"))
     (ahead,), _ = result_of(queue.store.read_ahead([Cursor(queue.pid, 0, 0, 2, partial=True)]))
     assert [row.notice.curl[-1] for row in ahead.rows] == ["b"]
+    queue.send(3, notice("c"), notice("d"))
+    queue.send(4, notice("e"), full=True)
+    queue.send(5, notice("f"))
+    for limit in range(1, 6):
+        (ahead,), _ = result_of(queue.store.read_ahead([Cursor(queue.pid, 0, 0, limit, partial=True)]))
+        assert "".join(row.notice.curl[-1] for row in ahead.rows) == "bcdf"[:limit]
 
 
 @pytest.mark.parametrize("many", [11, 12, 30])

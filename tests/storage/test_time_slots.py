@@ -9,6 +9,7 @@ from lcc.errors import Busy, StoreUnavailable
 from lcc.model import FETCH_NOW, Cursor, Delay, QueueRow, SlotPage
 from lcc.storage.providers.providers import change_provider, get_provider
 from lcc.storage.queue.admin import orders as admin_orders
+from lcc.storage.queue.schedule import time_slots
 from tests.support.databases import result_of
 from tests.support.queue import Queue, notice
 
@@ -91,6 +92,20 @@ def test_a_slot_is_opened_in_pages_and_never_twice(queue: Queue) -> None:
         close(queue, 7, *rows)  # their hours are closed: back they go
         after = page.upto
     assert "".join(opened) == "abcdefg"
+    queue.check_books()
+
+
+def test_a_slot_with_many_sets_is_opened_in_pages(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_slots, "_SETS_AT_ONCE", 2)
+    for connseq in range(1, 6):
+        queue.send(connseq, notice(f"x{connseq}"))
+    close(queue, 7, *queue.rows())
+    after: tuple[int, int] | None = (0, 0)
+    pages = 0
+    while after is not None:
+        after = open_page(queue, 7, 100, after).upto
+        pages += 1
+    assert names(queue.rows()) == "12345" and pages > 2
     queue.check_books()
 
 

@@ -163,6 +163,22 @@ def test_many_slots_and_sets_page_by_page(queue: Queue, monkeypatch: pytest.Monk
         queue.fetch_all()
 
 
+def test_a_page_opens_as_many_as_it_may_and_what_was_due_first(queue: Queue) -> None:
+    queue.send(1, *[notice(name) for name in "abcde"])
+    queue.send(2, *[notice(name) for name in "xyz"])
+    for now, some in ((20, "dy"), (1000, "ax"), (2000, "bcez")):
+        fail(queue, some, now=now)
+    opened = []
+    for _ in range(5):
+        before = set(names(queue))
+        places = {pid: (psetid, seq) for pid, psetid, seq, _ in page(queue, 5000, 2).earliest}
+        rows = [row for row in queue.rows() if row.notice.curl[12:] not in before]
+        assert places == ({queue.pid: (rows[0].psetid, rows[0].seq)} if rows else {})
+        opened.append("".join(sorted(row.notice.curl[12:] for row in rows)))
+        queue.check_books()
+    assert opened[:2] == ["dy", "ax"] and [len(each) for each in opened] == [2, 2, 2, 2, 0]
+
+
 def test_a_commit_that_was_not_heard_of_is_told_with_the_next(queue: Queue) -> None:
     queue.send(1, notice("a"))
     fail(queue, "a")
