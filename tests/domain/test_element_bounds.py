@@ -125,3 +125,18 @@ def test_the_url_of_a_refused_element_is_what_would_have_been_fetched(attributes
     with pytest.raises(ElementError) as caught:
         checker().check(attributes)
     assert caught.value.url == url
+
+
+def test_a_length_has_fifteen_digits_at_most() -> None:
+    """As far as whole numbers go in a double, which is what JSON readers make of them."""
+    for length in (0, 10**15 - 1):
+        notice = checker().check({"c": "a", "m": "text/html", "len": str(length)})
+        assert notice is not None and notice.length == length
+    for wrong in (str(10**15), "9" * 16, "-1", "1.5"):
+        error = refused(len=wrong)
+        assert (error.entry.name, error.detail) == ("bad-len", wrong)
+
+
+def test_a_subtype_has_something_behind_its_colon() -> None:
+    for subtype in ("x:y", "x: y", "x:  y "):
+        assert checker().check({"c": "a", "m": "text/html", "s": subtype}) is not None

@@ -127,6 +127,15 @@ def test_what_may_be_changed_or_refused_is_not_plain(text: str) -> None:
     assert not re.fullmatch(relative_urls(), text, re.ASCII)
 
 
+def test_which_bytes_are_plain_in_percent_encoding() -> None:
+    """Those that need it; the others stand for themselves in a normal URL."""
+    for byte in range(256):
+        char = chr(byte)
+        needless = char.isascii() and (char.isalnum() or char in "-._~")
+        for text in (f"x%{byte:02X}", f"x%{byte:02X}~"):
+            assert bool(re.fullmatch(relative_urls(), text, re.ASCII)) is not needless
+
+
 @pytest.mark.parametrize(
     "prefix",
     [

@@ -8,6 +8,7 @@ import pytest
 
 from lcc.model import FETCH_NOW, Ahead, Cursor, ProviderHosts, QueueRow, Recorded, Waiting
 from lcc.roles.qm.schedule.hosts import ALL, HostGroups
+from lcc.roles.qm.schedule.ready_queue import Ready
 from lcc.roles.qm.schedule.scheduler import Scheduler
 from lcc.roles.qm.schedule.work import START, FetchInfo, Limits, ProviderWork
 from tests.qm.model import DNS, NOW, key_of, row_of, scheduler
@@ -374,3 +375,108 @@ def test_of_a_host_one_at_a_time() -> None:
     subject.provider_removed(3)
     subject.fill(3)
     assert rig.pids == [4] and subject.delayed_with_work == 1
+
+
+def test_what_is_known_of_a_provider_counts_when_it_has_work_again() -> None:
+    subject = Rig().subject
+    subject.provider_changed(9, Limits(priority=2), NOW)
+    subject.work_arrived(9, 5, 1)
+    assert subject.ready.get(9) == Ready((5, 0), 9, 2)
+    subject.work_arrived(9, 4, 1)
+    assert subject.ready.get(9) == Ready((4, 0), 9, 2), "it waits with it"
+    subject.work_arrived(8, 6, 1, 1)
+    subject.work_arrived(8, 3, 1)
+    assert subject.ready.get(8) == Ready((3, 0), 8, 1)
+    subject.provider_removed(9)
+    assert subject.turns_awaited == 1 and subject.recalls == {9}
+
+
+def test_memory_is_shared_but_everybody_gets_two_rows() -> None:
+    subject = scheduler(64)  # a thousand rows in all
+    subject.load([Waiting(pid, pid) for pid in range(1, 9)])
+    for wanted, limit in ((1, 64), (20, 50), (400, 2), (2000, 2)):
+        subject.fill(wanted)
+        assert subject._limit == limit
+
+
+def test_an_order_of_before_is_out_and_its_provider_has_its_turn() -> None:
+    rig = Rig((1, 1, 0), run_rows=4)
+    rig.subject.running(1, rig.rows[0].key, 1)
+    (work,) = rig.active(1)
+    assert work.busy == 1 and work.used and rig.subject.taken_count == 1 and rig.subject.turns_awaited == 0
+    assert work.place == START
+    rig.read()
+    assert [row.seq for row in work.rows][:2] == [2, 3], "what is out is not read"
+    rig.subject.running(1, rig.rows[1].key, 1)
+    assert work.busy == 2
+
+
+def test_what_one_owed_when_its_turn_ended_is_not_forgotten() -> None:
+    rig = Rig((1, 1, 0), rows=1)
+    rig.subject.running(1, key_of(1, 77), 1)
+    rig.subject.finished(1, key_of(1, 77), 0, 500, NOW)
+    (work,) = rig.active(1)
+    assert work.unpaid_bytes == 500 and work.served_bytes == 500
+    rig.subject.delays.closed(1, NOW + 100, NOW)
+    rig.subject._update(work)
+    assert rig.pids == [] and work.gone
+    rig.subject.release(NOW + 100)
+    rig.subject.fill(1)
+    (again,) = rig.active(1)
+    assert (again.unpaid_bytes, again.served_bytes) == (500, 500)
+    rig.limits[1] = Limits(rate=100)
+    rig.read()
+    assert rig.subject.delays.until(1) == NOW + 100 + 5
+
+
+def test_who_is_delayed_for_long_gives_up_its_rows_and_for_a_moment_keeps_them() -> None:
+    for seconds, keeps in ((60.0, True), (61.0, False)):
+        rig = Rig((1, 1, 0))
+        rig.subject.fill(1)
+        rig.read()
+        rig.subject.delays.release(NOW)
+        rig.subject.delays.asked(1, 503, seconds, NOW)
+        rig.subject._update(rig.active(1)[0])
+        assert rig.pids == ([1] if keeps else []) and rig.subject.delayed_with_work == 1
+        assert rig.take() is None
+        rig.subject.release(NOW + seconds)
+        rig.subject.fill(1)
+        rig.read()
+        assert rig.take() == (1, [1])
+
+
+def test_hours_that_have_closed_are_seen_when_its_place_comes() -> None:
+    rig = Rig((1, 1, 0), (2, 2, 0), run_rows=4)
+    rig.limits[1] = Limits(hours="6-20")
+    rig.subject.fill(2)
+    rig.read()
+    assert rig.take() == (2, [1]) and rig.subject.delays.until(1) > NOW and rig.pids == [2]
+    rig.limits[2] = Limits(hours="6-20")
+    rig.subject.provider_changed(2, rig.limits[2], NOW)
+    rig.end(2, 1)
+    rig.read()
+    assert rig.take() is None and rig.pids == [] and rig.subject.delayed_with_work == 2
+
+
+def test_a_changed_priority_takes_its_place_in_the_queue_with_it() -> None:
+    rig = Rig((1, 1, 0), (2, 2, 0))
+    rig.subject.fill(2)
+    rig.read()
+    (one, two) = rig.active(1, 2)
+    assert one.queued and two.queued
+    rig.limits[2] = Limits(priority=1)
+    rig.subject.provider_changed(2, rig.limits[2], NOW)
+    rig.read()
+    assert two.priority == 1 and rig.take() == (2, [1]) and rig.take() == (1, [1]) and rig.take() is None
+
+
+def test_the_clock_is_set_for_all_parts() -> None:
+    rig = Rig((1, 1, 0))
+    rig.subject.costs.begin(NOW)
+    rig.subject.costs.unsure([7], NOW)
+    rig.subject._inactive.began(7, NOW)
+    rig.subject.delays.closed(2, NOW + 60, NOW)
+    rig.subject.stepped(-600.0, NOW - 600)
+    assert rig.subject._inactive.take_began(7) == NOW - 600
+    assert rig.subject.costs._started == rig.subject.costs._unsure_since == NOW - 600
+    assert rig.subject.delays.until(2) == NOW - 600

@@ -286,6 +286,7 @@ def test_two_leases_that_pass_are_a_fault_of_the_row(
     assert entry.result is not None and entry.result.code == code("robot-error") and entry.machine is None
     assert entry.result.detail == "no answer within 100 seconds" and entry.result.key == rig.rows[0].key
     assert rig.dispatcher.orders_lost == 4
+    assert rig.scheduler.active(1) is None, "nothing of it is out any longer"
     assert len(connection.heard(Fetch)) == 5
 
 

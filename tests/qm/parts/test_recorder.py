@@ -369,3 +369,18 @@ def test_results_gather_for_a_moment_while_the_database_is_slow(rig: Rig) -> Non
             assert not rig.store.open
             rig.hub.clock.advance(pause * 0.1)
         assert rig.written() == [key_of(1, 2)]
+
+
+def test_an_error_within_the_queue_manager_does_not_end_the_recording(rig: Rig, logged_errors: LoggedErrors) -> None:
+    recorded = rig.hub.recorded
+
+    def fails(outcome: Any) -> None:
+        rig.hub.recorded = recorded  # type: ignore[method-assign]
+        raise KeyError("a fault")
+
+    rig.hub.recorded = fails  # type: ignore[method-assign]
+    rig.recorder.enable()
+    rig.come(1)
+    rig.come(2)
+    rig.written()
+    assert logged_errors.flush("Cannot record results") and rig.written() == [key_of(1, 2)]
