@@ -35,6 +35,7 @@ from lcc.protocols.worker import Add, Commit, LogLine, NotifyUrl, Period, Retry,
 from lcc.roles.manager import job as jobs_of_manager
 from lcc.roles.manager.conversation import PACE_SECONDS
 from lcc.roles.manager.engine import Manager
+from lcc.roles.manager.job import NotStarted
 from lcc.storage.disk.file_system import Disk
 from lcc.workers.launch import Report
 from tests.fuzz.mutation import TOKENS, segment
@@ -209,13 +210,23 @@ class _Starter:
         """Nothing runs."""
 
 
+class _NoContents:
+    """In place of the content that jobs are given: there is none."""
+
+    async def fetch(self, order: RunJob) -> Path:
+        raise NotStarted("no content")
+
+    def remove(self, path: Path) -> None:
+        """There was none."""
+
+
 class _World:
     """A manager whose jobs are no processes, and whose scheduler is played."""
 
     def __init__(self, home: Path) -> None:
         self.clock = Clock()
         self.starter = _Starter(home, self.clock)
-        contents: Any = None  # no job here has any
+        contents: Any = _NoContents()
         self.engine = Manager(
             _SETTINGS,
             {ANY: _LIMITS},

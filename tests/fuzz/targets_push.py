@@ -120,7 +120,8 @@ class PushRequests(Target):
             status, body = world.hear()
             check(status == 200, f"a hub that pushes is answered {status}: {body}")
             world.pass_time(12)
-            check(world.polls() == 1, "the feed is not polled")
+            # What an earlier push has found nothing by is looked at once more, and that may be just now.
+            check(world.polls() in (1, 2), "the feed is not polled")
         check(world.all, "the subscription is gone")
 
     def close(self) -> None:
@@ -134,6 +135,7 @@ class PushedSets(Target):
     name = "push: sets by HTTP"
     share = 6
     streams = 60
+    engine_timers = 6  # at the UNS the end of a set that was refused may be waited for
     patience_seconds = 200.0
     tokens = (
         *HTTP_TOKENS,

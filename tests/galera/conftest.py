@@ -15,8 +15,13 @@ def cluster(galera: PrivateGalera) -> Iterator[PrivateGalera]:
     for node in galera.nodes:
         if node.process is None:
             node.start_again()
-    wait_for("all are together", lambda: all(_is_together(node) for node in galera.nodes))
+    wait_for("all are together", lambda: are_together(galera))
     yield galera
+
+
+def are_together(cluster: PrivateGalera) -> bool:
+    """All nodes serve, and know all others."""
+    return all(_is_together(node) for node in cluster.nodes)
 
 
 def _is_together(node: GaleraNode) -> bool:
