@@ -108,6 +108,14 @@ class Target(ABC):
             self.settle()
 
 
+def joined(pieces: Sequence[bytes]) -> bytes:
+    """A stream as a whole.  (``b"".join`` takes 80 bytes for each piece: of many, more than an end may hold.)"""
+    whole = bytearray()
+    for piece in pieces:
+        whole += piece
+    return bytes(whole)
+
+
 def check(condition: Any, what: str) -> None:
     """For :meth:`Target.honest`.
 

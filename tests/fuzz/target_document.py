@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import attrs
 from twisted.internet.task import Clock
 
-from tests.fuzz.target import Target, check
+from tests.fuzz.target import Target, check, joined
 from tests.support.transports import Line
 
 CPU_SECONDS_MAX = 10.0
@@ -39,7 +39,7 @@ class DocumentTarget(Target):
 
     def play(self, random: Random, pieces: Sequence[bytes]) -> Line | None:
         begun = time.thread_time()
-        self.read(random, b"".join(pieces), pieces)
+        self.read(random, joined(pieces), pieces)
         spent = time.thread_time() - begun
         check(spent < CPU_SECONDS_MAX, f"it took {spent:.0f} seconds of the processor")
         return None

@@ -35,7 +35,7 @@ from lcc.spider.extractors.extraction import Extraction
 from lcc.spider.extractors.found import Document
 from lcc.spider.extractors.registry import extractors_by_type
 from tests.fuzz.mutation import TOKENS
-from tests.fuzz.target import check
+from tests.fuzz.target import check, joined
 from tests.fuzz.target_document import DocumentTarget, check_texts
 
 BASE = "http://site.example/a/b?c=d"
@@ -199,7 +199,7 @@ class Sitemaps(DocumentTarget):
             check(len(str(error)) < 1000, f"{len(str(error))} characters about a fault")
         # However it is cut, the same is read of it.
         if len(pieces) < 2000 and data[:2] != b"\x1f\x8b":
-            whole, fault = _entries([b"".join(pieces)])
+            whole, fault = _entries([joined(pieces)])
             cut, other = _entries(pieces)
             shorter = min(len(whole), len(cut))
             check(whole[:shorter] == cut[:shorter], "the cuts change what is listed")

@@ -38,7 +38,7 @@ from lcc.search.query import CLAUSES_MAX, QUERY_CHARS_MAX, QueryError, parse_que
 from lcc.search.values import IndexedPage
 from lcc.transport.ports.proxy_protocol import BehindProxies, trusted_proxies
 from tests.fuzz.mutation import TOKENS
-from tests.fuzz.target import Target, check
+from tests.fuzz.target import Target, check, joined
 from tests.fuzz.target_document import DocumentTarget, check_texts
 from tests.support.transports import Line
 
@@ -367,7 +367,7 @@ class ProxyHeaders(Target):
         return Line(self._proxies.buildProtocol(IPv4Address("TCP", _PROXY, 1)), self.settle, room=room, late=late)
 
     def talk(self, random: Random, line: Line, pieces: Sequence[bytes]) -> None:
-        data = b"".join(pieces)
+        data = joined(pieces)
         line.say(pieces)
         check(len(self._port.built) <= 1, "two protocols for one connection")
         for heard in self._port.built:

@@ -22,7 +22,7 @@ from lcc.roles.cu.xml.session import XmlUsers
 from lcc.storage.providers.content_users import ContentUser, add_content_user
 from lcc.storage.providers.passwords import hash_password
 from tests.fuzz.mutation import TOKENS
-from tests.fuzz.target import HOSTILE, Target, check
+from tests.fuzz.target import HOSTILE, Target, check, joined
 from tests.fuzz.targets_users import HTTP_TOKENS, HttpTarget, refuse_connections
 from tests.support.roles.front import Proxy
 from tests.support.roles.front import Server as Uns
@@ -81,7 +81,7 @@ class ProvidersAtFront(Target):
 
     def talk(self, random: Random, line: Line, pieces: Sequence[bytes]) -> None:
         line.say(pieces)
-        data = b"".join(pieces)
+        data = joined(pieces)
         for uns in self.proxy.servers:
             heard = bytes(uns.transport.out)
             if not heard:

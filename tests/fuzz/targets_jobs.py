@@ -39,7 +39,7 @@ from lcc.roles.manager.job import NotStarted
 from lcc.storage.disk.file_system import Disk
 from lcc.workers.launch import Report
 from tests.fuzz.mutation import TOKENS, segment
-from tests.fuzz.target import Target, check
+from tests.fuzz.target import Target, check, joined
 from tests.support.roles.robots import FakePeer
 from tests.support.roles.scheduler import Bench
 from tests.support.tasks import NOW
@@ -66,7 +66,7 @@ class _OfJobs(Target):
 
     def play(self, random: Random, pieces: Sequence[bytes]) -> Line | None:
         self.prepare()
-        data = b"".join(pieces)
+        data = joined(pieces)
         if JOB in data:
             pieces = segment(random, data.replace(JOB, str(self.job).encode()))
         return super().play(random, pieces)
