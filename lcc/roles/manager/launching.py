@@ -11,6 +11,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from twisted.internet.interfaces import IReactorTime
@@ -183,12 +184,14 @@ class LaunchedProcess:
         self._output: Output | None = None
         self._descriptor: Descriptor | None = None
         self._control: _Control | None = None
+        self._unread: socket.socket | None = None
 
     def begin(self, reading: int, descriptor: socket.socket, control: socket.socket) -> None:
         """Take over these ends; ``control`` is the caller's to close."""
         reactor = self._reactor
         self._control = _Control(self)
         control.setblocking(False)
+        self._unread = control.dup()
         # First, since it may fail, for want of descriptors; the others are then the reactor's alone.
         reactor.adoptStreamConnection(control.fileno(), socket.AF_UNIX, _Once(self._control))
         self._output = Output(reactor, reading, self._job.wrote, self._end_closed)
@@ -214,12 +217,23 @@ class LaunchedProcess:
 
     def shepherd_gone(self) -> None:
         """It says nothing more."""
+        self._read_last()
         if self._report is None:
             _log.error("The process that watches over a worker has died; ending what is left of that job")
             text = (
                 "The process that watches over the worker was killed, or could not start; see the log of the manager"
             )
             self._in_thread(sweep, self._mark).addBoth(lambda _: self.reported(Report(refused=text, again=True)))
+
+    def _read_last(self) -> None:
+        """Read what it had said when writing to it failed: then the reactor reads no more."""
+        unread, self._unread = self._unread, None
+        if unread is None:
+            return
+        with unread, suppress(OSError):
+            while self._report is None and (data := unread.recv(_LINE_BYTES_MAX)):
+                assert self._control is not None
+                self._control.dataReceived(data)
 
     def _end_closed(self) -> None:
         self._open -= 1
