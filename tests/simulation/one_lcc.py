@@ -52,6 +52,7 @@ idle_timeout = 20
 login_timeout = 10
 database_timeout = 5
 spool_max_bytes = 400000
+notifier_sets_max = {notifier_sets_max}
 [qm]
 listen = "{wire}:9001"
 listen_botm = "{wire}:9002"
@@ -321,6 +322,7 @@ class Lcc:
             "machine": 1,
             "parent": "",
             "content_url": "",
+            "notifier_sets_max": 1000,
             "window": 100,
             "pages_at_once": 500,
             "slot_seconds": 10,

@@ -1,4 +1,4 @@
-"""Nothing grows that should not, in eight periods of an hour (``python -m tests.simulation --week`` runs a week)."""
+"""Nothing grows that should not, in six periods of an hour (``python -m tests.simulation --week`` runs a week)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from .week import growing, kept, run_week
 
 
 @pytest.mark.long
-def test_nothing_grows_in_eight_hours() -> None:
-    wrong, events = run_week("0", period=3600.0, periods=8)
+def test_nothing_grows_in_six_hours() -> None:
+    wrong, events = run_week("0", period=3600.0, periods=6)
     assert not wrong, "\n".join(wrong)
     assert events > 100_000
 

@@ -133,6 +133,7 @@ class Week(World):
             "slot_seconds": int(period / 24),
             "housekeeping_period": int(period / 24),
             "tombstones_kept": int(period),
+            "notifier_sets_max": 4,  # twice as many answers are kept: so many there are after the first period
         }
         self.lcc = Lcc(self, LccSettings(True, False, True, sizes, 1.0))
         self.add_process("user", USER, lambda process: Follower(self.copy, process, self.lcc.hosts.cu))
