@@ -40,6 +40,12 @@ def names_of(pieces: Sequence[HeldPiece]) -> list[tuple[int, str]]:
     return [(piece.first_index, "".join(each.notice.curl[-1] for each in piece.notices)) for piece in pieces]
 
 
+def give_up(queue: Queue, before: int) -> None:
+    pid = step(queue, fences.give_up_old_held, before, None, 2)
+    while pid is not None:
+        pid = step(queue, fences.give_up_old_held, before, pid, 2)
+
+
 def queued(queue: Queue) -> str:
     return "".join(row.notice.curl[-1] for row in queue.rows())
 
@@ -183,7 +189,7 @@ def test_what_nobody_takes_for_long_is_given_up_and_told(queue: Queue) -> None:
     newest = {pid: pieces[-1].whole for pid, pieces in before.items()}
     _, elsewhere = queue.database.now(fences.held_elsewhere)
     assert elsewhere == {whole: newest[whole], partly: newest[partly]}
-    step(queue, fences.give_up_old_held, 300)
+    give_up(queue, 300)
     kept, new = held(queue, whole)
     assert (kept.id, kept.whole, kept.notices, kept.lost) == (before[whole][1].id, before[whole][1].whole, (), True)
     assert kept.header == before[whole][1].header and new == before[whole][2]
@@ -191,10 +197,10 @@ def test_what_nobody_takes_for_long_is_given_up_and_told(queue: Queue) -> None:
     assert lost.lost and lost.id == lost.whole > newest[partly], "behind the part that may have been the last"
     assert held(queue, here) == before[here]
     # What is given up later takes the place of what was given up before.
-    step(queue, fences.give_up_old_held, 301)
+    give_up(queue, 301)
     (last,) = held(queue, whole)
     assert (last.id, last.lost) == (new.id, True) and held(queue, partly) == [lost]
-    step(queue, fences.give_up_old_held, 10**6)
+    give_up(queue, 10**6)
     assert held(queue, whole) == [last] and held(queue, partly) == [lost]
 
 

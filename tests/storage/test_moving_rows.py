@@ -204,8 +204,8 @@ def test_who_has_staged_rows(queue: Queue) -> None:
         queue.database.now(lambda txn, rows: txn.insert("stagedcache", columns, rows), rows)
     assert queue.database.now(unfinished) == ({}, {queue.pid, *others[1:]})
     assert queue.database.now(pids_in, "stagedqueue") == {queue.pid}
-    row = ("pid", "kind", "rowkey", "content", "rowtext")
-    keys = [(pid, "a", bytes([number]), "", "") for number, pid in enumerate([queue.pid, others[0], queue.pid])]
+    row = ("pid", "kind", "rowkey", "rowtext")
+    keys = [(pid, "a", bytes([number]), "") for number, pid in enumerate([queue.pid, others[0], queue.pid])]
     queue.database.now(lambda txn: txn.insert("staged", row, keys))
     assert sorted(queue.database.now(staged_keys, queue.pid, "a")) == [b"\0", b"\2"]
 
