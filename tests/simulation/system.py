@@ -144,6 +144,8 @@ class System(World):
         for machine in self.machines.values():
             machine.clock_usual = chance.choice((0.0, chance.uniform(-1, 1))) * chance.choice(usual)
             machine.clock_ahead = machine.clock_usual
+        if self.tasks is not None:
+            self.tasks.clock_ahead = self.machines[SCHEDULER].clock_usual
 
     def _settings(self, chance: Random, needs_central: bool, listens: bool, more: str) -> LccSettings:
         batches = {"absorb_batch": chance.choice((3, 7, 50)), "record_batch": chance.choice((1, 3, 50))}

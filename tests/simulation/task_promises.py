@@ -212,7 +212,8 @@ class TaskPromises:
         if started is None or self._world.clock_was_set:
             return
         spreads = self._ended[task] <= 1 or task in self._late
-        latest = max(int(self._world.timeline.now), started + every + (int(spread(task) * every) if spreads else 0))
+        now = self._world.timeline.now + self._world.clock_ahead
+        latest = max(int(now), started + every + (int(spread(task) * every) if spreads else 0))
         if due > latest:
             self._broken("P13", f"task {task}, which started at {started}, is due at {due}, not {latest}")
 

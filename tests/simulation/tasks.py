@@ -126,6 +126,7 @@ class TaskSiteServer(Service):
 class TaskWorld:
     """Tasks, their site, and an operator who gives orders.
 
+    :ivar clock_ahead: by how many seconds the scheduler's clock is ahead of the simulated one, unless it was set.
     :ivar clock_was_set: that of the scheduler, so that its times are no measure any longer.
     :ivar killed: jobs that the operator wanted killed.
     :ivar suspended: all tasks are, so that it comes to an end.
@@ -138,6 +139,7 @@ class TaskWorld:
         self.site = site
         self.hall = Hall(site.root, timeline.random("workers").choice((0.8, 0.8, 3.0)))
         self.chance = timeline.random("tasks")
+        self.clock_ahead = 0.0
         self.clock_was_set = False
         self.killed: set[int] = set()
         self.suspended = False
