@@ -241,6 +241,13 @@ def test_of_two_none_is_chosen_but_one_that_is_told_to_leave_does() -> None:
     check_trouble(found, text, look + "--keep 150=a or --keep '150=c d'")
 
 
+def test_a_new_home_that_cannot_be_read_is_one_of_several() -> None:
+    traces = {1: trace(at(7, Fence.LEFT), flips=[left(5, 1, 2, 7)]), 3: trace(here=[PID], files={PID: 4})}
+    found = plan(traces, places=[Placement(PID, 1, 3)])
+    (trouble,) = found.troubles
+    assert trouble.text == "is in several sub-LCCs: b (cannot be read), c d (4 files)"
+
+
 def test_a_new_home_that_has_forgotten_a_provider_is_named() -> None:
     source = trace(at(4, Fence.LEFT), flips=[left(41, 1, 2, 4), left(39, 1, 3, 2)])
     text = "has moved from a to b, which does not know it: its database is of before the move"

@@ -511,7 +511,11 @@ class _Planner:
     def _in_several(self, each: _Known, subids: frozenset[int] | set[int]) -> None:
         parts = []
         for subid in sorted(subids):
-            files = self._traces[subid].files.get(each.pid, 0)
+            traces = self._traces.get(subid)
+            if traces is None:
+                parts.append(f"{self._name(subid)} (cannot be read)")
+                continue
+            files = traces.files.get(each.pid, 0)
             fence = each.fences.get(subid)
             stands = "" if fence is None else f", {fence.state.value} at epoch {fence.epoch}"
             parts.append(f"{self._name(subid)} ({files} files{stands})")

@@ -66,8 +66,8 @@ def parse_since(since: str, digest: str) -> tuple[FrontToken, Token | None]:
 def does_not_match(sub: Sub) -> StoreUnavailable:
     """A sub-LCC cannot be read with the map of moves."""
     return StoreUnavailable(
-        f"the moves in the database of sub-LCC {sub.known.name} do not match the front end's: one of the two was"
-        " restored from a backup"
+        f"sub-LCC {sub.known.name} cannot be read: it or the front end was restored from a backup, and moves do not"
+        " match. If lcc-admin moves shows an unfinished one from there, wait for it; else run lcc-admin fe repair"
     )
 
 
