@@ -13,7 +13,7 @@ from lcc.config import WatchedConfig
 from lcc.model.frontend.moves import MoveState
 from lcc.model.frontend.places import AtHome
 from lcc.model.sources import Source
-from lcc.roles.qm.moves import copying, mover, obeying
+from lcc.roles.qm.moves import copying, mover, obeying, verifying
 from lcc.storage.fe import moves
 from lcc.storage.providers.providers import (
     ProviderMoves,
@@ -408,7 +408,7 @@ def test_content_that_cannot_be_copied_ends_the_move(
     if what == "unreadable":
         front.content_code = 403
     else:
-        monkeypatch.setattr(copying, "DAMAGED_MAX", 1)
+        monkeypatch.setattr(verifying, "DAMAGED_MAX", 1)
     front.order(pid, 2)
     move = front.go_until(MoveState.CANCELLED)
     said = "do not have the digests" if what == "others" else "cannot be copied"

@@ -13,6 +13,7 @@ from twisted.logger import Logger
 from lcc.model.content_batches import FILE_BYTES_MAX, FILES_MAX
 from lcc.model.frontend.moves import Move
 from lcc.roles.qm.engine import QmEngine
+from lcc.roles.qm.moves.verifying import Verifying, too_many
 from lcc.storage.database.database import Database
 from lcc.storage.database.tables.status import database_epoch
 from lcc.storage.database.transactions import Txn
@@ -47,16 +48,12 @@ from lcc.storage.queue.moves.staging import (
     unasked,
     uncopied,
 )
-from lcc.storage.queue.moves.verifying import compare_page
 from lcc.storage.queue.store import QueueStore
 
 _log = Logger()
 
 PAUSE_SECONDS = 0.02
 """Between pages, so that others get their turns."""
-DAMAGED_MAX, DAMAGED_SHARE = 100, 0.05
-"""More files that the source has lost, or that hold something else, say that they were not looked for in the right
-place."""
 FILES_AHEAD = 5000
 """Content files that wait to be fetched while more rows are read."""
 
@@ -75,32 +72,28 @@ class Touched:
     more: bool
 
 
-@attrs.frozen
-class Verified:
-    """How far the content that was copied is compared with the rows.
-
-    :ivar after: key of the last row.
-    :ivar wrong: files that are others.
-    :ivar all: there are no more rows.
-    """
-
-    after: bytes = b""
-    wrong: int = 0
-    all: bool = False
-
-
 class Copying:
     """One look at a move that copies.
 
     :param there: the database of the source.
+    :param verifying: what is copied: from the start when all rows are compared again.
     """
 
-    def __init__(self, engine: QmEngine, store: QueueStore, database: Database, there: Database, move: Move) -> None:
+    def __init__(
+        self,
+        engine: QmEngine,
+        store: QueueStore,
+        database: Database,
+        there: Database,
+        move: Move,
+        verifying: Verifying,
+    ) -> None:
         self._engine = engine
         self._store = store
         self._database = database
         self._there = there
         self._move = move
+        self._verifying = verifying
         self._pid = move.pid
         self._carrier = carrier_of(move)
         self._content = content_of(move)
@@ -121,8 +114,7 @@ class Copying:
                     "The source of provider {pid} was restored from a backup: comparing its rows again",
                     pid=self._pid,
                 )
-            cursor = Cursor(self._move.id, await self._there.interact(position_now))
-            await self._step(save_cursor, self._pid, cursor)
+            cursor = await self._start(await self._there.interact(position_now))
         changed = 0
         until = self._engine.clock.seconds() + seconds
         while cursor.base is not None and self._engine.clock.seconds() < until:
@@ -184,7 +176,7 @@ class Copying:
             staged=staged,
             counts=counts,
         )
-        await self._step(save_cursor, self._pid, Cursor(self._move.id, position))
+        await self._start(position)
         return False
 
     async def copied_upto(self) -> tuple[str, int] | None:
@@ -224,42 +216,23 @@ class Copying:
         """
         found = await self._database.interact(uncopied, self._carrier)
         count, message = found.failed, found.message
-        if not count and found.gone > DAMAGED_MAX + DAMAGED_SHARE * rows:
+        if not count and too_many(found.gone, rows):
             count, message = found.gone, "they are missing there"
         if count:
             raise CannotMove(f"{count} content files cannot be copied from {self._content}: {message}")
-
-    async def verify(self, before: Verified, rows: int, few: int, seconds: float) -> Verified:
-        """Compare more of the content with the rows, as far as it is here.
-
-        :param rows: that are copied.
-        :param few: so many files may be still to be copied.
-        :param seconds: after so long it ends.
-        :raises CannotMove: much of it is something else.
-        """
-        verified = before
-        until = self._engine.clock.seconds() + seconds
-        while not verified.all and self._engine.clock.seconds() < until:
-            is_here = await self.content_left() <= few
-            page = await self._database.interact(compare_page, self._pid, verified.after)
-            if page is None:
-                return attrs.evolve(verified, all=is_here)
-            if page.missing and not is_here:
-                break
-            verified = Verified(page.after, verified.wrong + page.wrong)
-            if verified.wrong > DAMAGED_MAX + DAMAGED_SHARE * rows:
-                raise CannotMove(
-                    f"{verified.wrong} content files from {self._content} do not have the digests in the source's"
-                    " database: run lcc-admin fsck there"
-                )
-            await self._sleep(PAUSE_SECONDS)
-        return verified
 
     # Inside.
 
     @property
     def _target(self) -> tuple[int, str]:
         return self._carrier, self._content
+
+    async def _start(self, position: Position) -> Cursor:
+        """Have all rows compared."""
+        self._verifying.restart()
+        cursor = Cursor(self._move.id, position)
+        await self._step(save_cursor, self._pid, cursor)
+        return cursor
 
     async def _stage(self, function: Callable[..., Staged], *args: object) -> int:
         """Stage rows; their content is asked for before.

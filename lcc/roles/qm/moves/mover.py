@@ -19,9 +19,10 @@ from lcc.model.frontend.moves import UNDECIDED, Fence, Move, MoveState
 from lcc.model.frontend.places import SubLcc
 from lcc.model.frontend.traces import FencedAt
 from lcc.roles.qm.engine import QmEngine
-from lcc.roles.qm.moves.copying import Copying, Verified, carrier_of, content_of
+from lcc.roles.qm.moves.copying import Copying, carrier_of, content_of
 from lcc.roles.qm.moves.held import apply_held
 from lcc.roles.qm.moves.tasks import TaskMoves
+from lcc.roles.qm.moves.verifying import Verifying
 from lcc.storage.database.database import Database
 from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves as front_moves
@@ -89,8 +90,8 @@ class Mover:
         self._tasks = tasks
         self._compared: dict[int, float] = {}
         """Move -> when its next comparison is due, on the clock."""
-        self._verified: dict[int, Verified] = {}
-        """Move -> how far its content is compared."""
+        self._verifying: dict[int, Verifying] = {}
+        """Of each move that copies."""
         self._late_look = 0.0
         self._taken: dict[int, tuple[str, dict[int, int]]] = {}
         """Of each former home: its epoch, and of each provider the last set that was taken from there."""
@@ -274,7 +275,7 @@ class Mover:
         if followed is None:  # there is more, after a look at other moves
             await self._note(move, {"rows": move.number("rows") + compared, "counted": 0}, move.why)
             await copying.check_content(move.number("rows") + compared)
-            await self._verify(move, copying, move.number("rows") + compared)
+            await self._verify(move, source, move.number("rows") + compared, is_here=False)
             return True
         counted, rows = move.number("counted"), move.number("rows")
         if compared or not counted:
@@ -282,25 +283,29 @@ class Mover:
         self._compared[move.id] = clock.seconds() + AGAIN_SECONDS
         left = await copying.content_left()
         await copying.check_content(rows)
-        verified = await self._verify(move, copying, rows)
+        is_here = left <= FEW_FILES
+        verified = await self._verify(move, source, rows, is_here)
         changed = compared + followed
         passes = move.number("passes") + 1
         progress = {"passes": passes, "rows": rows, "counted": counted, "changed": changed, "content_left": left}
         noted = await self._note(move, progress, move.why)
-        if changed <= FEW_ROWS * passes and left <= FEW_FILES and verified and self._may_freeze(noted):
+        if changed <= FEW_ROWS * passes and is_here and verified and self._may_freeze(noted):
             self._engine.moves.stands_still(move.pid, clock.seconds())
             await self._front.write(front_moves.freeze, noted, self._engine.now())
             return True
         return False
 
-    async def _verify(self, move: Move, copying: Copying, rows: int) -> bool:
-        """Compare content with rows; True: all of it is."""
-        verified = await copying.verify(self._verified.get(move.id, Verified()), rows, FEW_FILES, SLICE_SECONDS)
-        self._verified[move.id] = verified
-        return verified.all
+    async def _verify(self, move: Move, source: SubLcc, rows: int, is_here: bool) -> bool:
+        return await self._verifying_of(move).go_on(self._source(source), rows, is_here, SLICE_SECONDS)
+
+    def _verifying_of(self, move: Move) -> Verifying:
+        if move.id not in self._verifying:
+            self._verifying[move.id] = Verifying(self._engine.clock, self._database, move.pid, content_of(move))
+        return self._verifying[move.id]
 
     def _copying(self, move: Move, source: SubLcc) -> Copying:
-        return Copying(self._engine, self._store, self._database, self._source(source), move)
+        there = self._source(source)
+        return Copying(self._engine, self._store, self._database, there, move, self._verifying_of(move))
 
     async def _has_obeyed(self, move: Move) -> bool:
         fence = await self._front.interact(front_moves.get_fence, move.pid, move.source)
@@ -436,6 +441,8 @@ class Mover:
         await apply_held(self._engine, self._store, self._database, there, source.subid, pid)
 
     async def _forget(self, move: Move) -> None:
+        self._verifying.pop(move.id, None)
+        self._compared.pop(move.id, None)
         await self._forget_staged(move.pid)
         carrier = await self._database.interact(find_carrier, move)
         if carrier:
