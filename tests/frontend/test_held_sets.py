@@ -197,6 +197,50 @@ def test_a_backup_of_after_the_move(make_front: MakeFront) -> None:
     assert not is_asked(front.sub(2), pid)
 
 
+def test_the_same_backup_twice(make_front: MakeFront) -> None:
+    """And both times only the fences tell: the second loss has not the number of the first one."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    backup = front.sub(1).database.now(dumped)
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    for _ in range(3):
+        hold_late(front, pid)
+        lose(front, backup, noticed=False)
+        front.go(15)
+        assert is_asked(front.sub(2), pid)
+        front.sub(2).database.now(lambda txn: txn.execute("UPDATE pstats SET wantfullset = ''"))
+
+
+def forget_noted(front: Front) -> None:
+    """As if an earlier version had made the database."""
+    front.sub(1).database.now(lambda txn: txn.execute("DELETE FROM meta WHERE name = 'held_epoch'"))
+
+
+def test_an_upgrade_loses_nothing(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = move_published(front)
+    front.go(15)
+    forget_noted(front)
+    front.sub(1).start()
+    front.go(15)
+    assert not is_asked(front.sub(2), pid)
+
+
+def test_a_backup_of_before_the_upgrade(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = move_published(front)
+    front.go(15)
+    forget_noted(front)
+    backup = front.sub(1).database.now(dumped)
+    front.sub(1).start()
+    hold_late(front, pid)
+    lose(front, backup, noticed=True)
+    front.go(15)
+    assert is_asked(front.sub(2), pid)
+
+
 def test_a_provider_that_has_gone_on_is_asked_where_it_is(make_front: MakeFront) -> None:
     front = make_front(subs=3)
     pid = move_published(front)

@@ -204,6 +204,55 @@ def test_what_nobody_takes_for_long_is_given_up_and_told(queue: Queue) -> None:
     assert held(queue, whole) == [last] and held(queue, partly) == [lost]
 
 
+def test_new_sets_pass_an_old_part(queue: Queue) -> None:
+    """The row that stands for old sets does not hide new ones, even if it comes behind them."""
+    fence(queue, queue.pid, Fence.LEFT)
+    part = queue.header(1, uns="p", number=1)
+    queue.absorb([cut(queue, queue.header(1), 0, 5)], now=100)
+    queue.absorb([cut(queue, part, 0, 3)], now=100)
+    queue.absorb([cut(queue, queue.header(2), 0, 5)], now=500)
+    new = held(queue)[-1]
+    give_up(queue, 300)
+    first, lost = held(queue)
+    assert first == new and not first.lost
+    assert lost.lost and lost.whole > new.whole
+    # The new home has taken that; now the new set is old, too: nothing more is told.
+    give_up(queue, 600)
+    (last,) = held(queue)
+    assert (last.id, last.whole, last.lost) == (lost.id, lost.whole, True)
+    assert held(queue, after=(lost.whole, lost.id)) == []
+
+
+@pytest.mark.parametrize("part", [True, False])
+def test_a_set_whose_beginning_was_given_up_is_lost(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch, part: bool
+) -> None:
+    """Its other elements come later, or had come.
+
+    :param part: an older set has come in part, so that the row for old sets comes behind.
+    """
+    monkeypatch.setattr(fences, "PIECES_AT_ONCE", 2)
+    fence(queue, queue.pid, Fence.LEFT)
+    before, after = queue.header(1, uns="p", number=1), queue.header(1, uns="q", number=1)
+    if part:
+        queue.absorb([cut(queue, queue.header(1, uns="r", number=1), 0, 1)], now=100)
+    queue.absorb([cut(queue, before, 0, 1)], now=100)
+    if part:
+        queue.absorb([cut(queue, after, 0, 1)], now=100)
+    queue.absorb([cut(queue, before, 1, 2), cut(queue, before, 2, 3), cut(queue, before, 3, 5)], now=500)
+    queue.absorb([cut(queue, queue.header(2, uns="s", number=1), 0, 5)], now=500)
+    give_up(queue, 300)
+    if part:
+        queue.absorb([cut(queue, after, 1, 5)], now=500)
+    found: list[HeldPiece] = []
+    while page := held(queue, after=(found[-1].whole, found[-1].id) if found else (0, 0)):
+        found += page
+    whole = [piece for piece in found if not piece.lost]
+    assert names_of(whole) == [(0, NAMES)] and whole[0].header.uns == "s"
+    lost = {piece.header.uns for piece in found if piece.lost}
+    assert lost >= ({"p", "q"} if part else {"p"})
+
+
 def test_the_newest_fence_is_obeyed(queue: Queue) -> None:
     now, pid, other = queue.database.now, queue.pid, queue.add_provider()
     assert now(fences.known_of, pid) == (None, 0) and now(fences.fence_epoch, pid) == -1

@@ -306,6 +306,11 @@ def obey_again(txn: Txn, subid: int, known: Mapping[int, int]) -> None:
         )
 
 
+def draw_loss(txn: Txn) -> int:
+    """The number of a loss of held sets, when a sub-LCC was restored from a backup: greater than earlier ones."""
+    return draw(txn, "loss")
+
+
 def hold_again(txn: Txn, move: Move, now: int) -> bool:
     """The destination has forgotten that it admitted the provider: until it does so again, the front end holds its
     logins, and then it is asked for a full set (``lost``), for those that it has sent are lost.

@@ -58,7 +58,7 @@ from lcc.storage.queue.maintenance.housekeeping import do_next_page
 from lcc.storage.queue.maintenance.lost_content import fetch_again
 from lcc.storage.queue.maintenance.repair import RepairStore
 from lcc.storage.queue.maintenance.saved_state import save_state, saved_time_and_lease
-from lcc.storage.queue.moves.fences import fences
+from lcc.storage.queue.moves.fences import fences, note_first_epoch
 from lcc.storage.queue.notifications import PendingNotifications
 from lcc.storage.queue.results.record import Requeued, record_results
 from lcc.storage.queue.schedule.read_ahead import delete_orders, providers_with_work, read_ahead
@@ -107,6 +107,7 @@ class QueueStore(RepairStore):
         def claim(txn: Txn) -> Claim:
             run = claim_run(txn)
             name = continue_timeline(txn)
+            note_first_epoch(txn)
             former = {each: last_generation(batch) for each, batch in former_timelines(txn).items()}
             return Claim(run, database_epoch(txn), *saved_time_and_lease(txn), name, former)
 

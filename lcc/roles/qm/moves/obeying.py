@@ -17,6 +17,7 @@ from lcc.storage.database.tables.order_rows import has_orders
 from lcc.storage.fe.moves import (
     Overtaken,
     departure,
+    draw_loss,
     fences_for,
     forgotten_fences,
     last_move,
@@ -88,7 +89,7 @@ class Obeying:
             epoch = known.get(order.pid, -1)
             forgotten = epoch < order.epoch <= order.obeyed_epoch
             if epoch < order.obeyed_epoch and order.state.holds:
-                await self._step(lose_forgotten, order.pid)
+                await self._step(lose_forgotten, order.pid, await self._front.write(draw_loss))
             if forgotten:
                 await self._front.write(obey_again, subid, {order.pid: epoch})
             is_held = order.pid in self._engine.scheduler.frozen

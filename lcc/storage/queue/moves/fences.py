@@ -28,6 +28,7 @@ _FOREVER = 2**31 - 1
 _LOST = "lost"
 """In place of a UNS's name: nobody knows what was lost."""
 _JUMP = 1 << 32
+"""No database holds this many sets between two losses."""
 _HELD_EPOCH = "held_epoch"
 """In ``meta``: the epoch of the database for which it was looked whether sets are lost."""
 INCOMPLETE = ", ".join(f"'{state.value}'" for state in (Fence.ARRIVING, Fence.LEFT))
@@ -196,6 +197,8 @@ def give_up_old_held(
     number = kept
     if txn.one("SELECT 1 FROM heldsets WHERE pid = ? AND time < ? AND whole = 0 LIMIT 1", [pid, before]) is not None:
         number = whole = write.next("held")  # one has come in part: that may be the last
+    elif given_up is not None and given_up.whole > whole:
+        number, whole = given_up.id, given_up.whole
     upto = txn.value("SELECT MAX(id) FROM heldsets WHERE pid = ? AND time < ?", [pid, before])
     lost = json.dumps(json.loads(header) | {"lost": True, "upto": upto})
     txn.execute("DELETE FROM heldsets WHERE pid = ? AND time = ?", [pid, _FOREVER])
@@ -229,11 +232,21 @@ def lose_held(write: WriteTransaction, pid: int) -> None:
     hold_piece(write, SetPiece(header, 0, (), last=True), lost=True)
 
 
-def lose_forgotten(write: WriteTransaction, pid: int) -> None:
-    """This database is older than a fence of the provider that was obeyed: it was restored from a backup."""
+def lose_forgotten(write: WriteTransaction, pid: int, loss: int) -> None:
+    """This database is older than a fence of the provider that was obeyed: it was restored from a backup.
+
+    :param loss: a number that no earlier loss had, however often the same backup was restored: from the front end's
+        database.
+    """
     # Its new home may have taken sets with the numbers that would come next.
-    write.reach("held", write.reach("held", 0) + _JUMP)
+    write.reach("held", max(write.reach("held", 0) + _JUMP, loss * _JUMP))
     lose_held(write, pid)
+
+
+def note_first_epoch(txn: Txn) -> None:
+    """Held sets of a database that has never noted its epoch are complete: an earlier version has made it, or it is
+    new.  To be called before a UNS can notice that the database was restored."""
+    txn.upsert("meta", ("name", "value"), [(_HELD_EPOCH, database_epoch(txn))], ("name",), ("name",))
 
 
 def has_new_epoch(txn: Txn) -> bool:
@@ -282,15 +295,22 @@ def held_pieces(txn: Txn, pid: int, after: tuple[int, int] = (0, 0)) -> tuple[st
     :param after: set and piece that were read last.
     :returns: epoch of this database, which sets are named by; and the pieces.
     """
+    # What else the row of old sets stands for may be there yet.
     given_up = _given_up(txn, pid)
-    if given_up is not None:  # what else it stands for may be there yet
-        after = max(after, (given_up.whole, given_up.id - 1))
+    marker, upto = (0, 0) if given_up is None else (given_up.id, given_up.upto)
     rows = txn.query(
         "SELECT id, whole, firstindex, header, notices FROM heldsets"
-        " WHERE pid = ? AND whole > 0 AND (whole > ? OR (whole = ? AND id > ?)) ORDER BY whole, id LIMIT ?",
-        [pid, after[0], *after, PIECES_AT_ONCE],
+        " WHERE pid = ? AND whole > 0 AND (whole > ? OR (whole = ? AND id > ?)) AND (id > ? OR id = ?)"
+        " ORDER BY whole, id LIMIT ?",
+        [pid, after[0], *after, upto, marker, PIECES_AT_ONCE],
     )
-    return database_epoch(txn), [_piece(row) for row in rows]
+    begun = txn.query_in(
+        "SELECT whole FROM heldsets WHERE whole IN ({in}) AND pid = ? AND firstindex = 0 AND id > ?",
+        sorted({row[1] for row in rows}),
+        after=[pid, upto],
+    )
+    complete = {whole for (whole,) in begun}
+    return database_epoch(txn), [_piece(row, is_lost=row[1] not in complete) for row in rows]
 
 
 def forget_held(write: WriteTransaction, pid: int, upto: int) -> None:
@@ -320,10 +340,13 @@ def _written(header: SetHeader) -> dict[str, Any]:
     return fields | {"source": int(header.source), "said": None if said is None else attrs.astuple(said)}
 
 
-def _piece(row: tuple[Any, ...]) -> HeldPiece:
+def _piece(row: tuple[Any, ...], is_lost: bool) -> HeldPiece:
+    """
+    :param is_lost: the beginning of its set was given up.
+    """
     number, whole, first_index, header, notices = row
     fields = json.loads(header)
-    lost = fields.pop("lost", False)
+    lost = fields.pop("lost", False) or is_lost
     fields.pop("upto", None)
     fields["source"] = Source(fields["source"])
     fields["said"] = None if fields["said"] is None else NoticeId(*fields["said"])
