@@ -93,6 +93,7 @@ class Submitter:
 
     :param spool: what to send; None: only connect and tell (``--check``).
     :param state: the state file to bring up to date, already locked; None: there is none.
+    :ivar interrupted: :meth:`run` was cancelled while it waited, and ended as "no answer".
     """
 
     def __init__(self, orders: Orders, spool: Spool | None, state: StateFile | None) -> None:
@@ -105,17 +106,12 @@ class Submitter:
         self._may_be_accepted = False
         self._release_noted = False
         self._wanted = ""
-        self._interrupted = False
+        self.interrupted = False
 
     def start(self, reactor: Any) -> Deferred[int]:
         """As :meth:`run`; ends as "no answer" when the reactor stops (a signal)."""
         result = Deferred.fromCoroutine(self.run(reactor))
-
-        def interrupt() -> None:
-            self._interrupted = True
-            result.cancel()
-
-        reactor.addSystemEventTrigger("before", "shutdown", interrupt)
+        reactor.addSystemEventTrigger("before", "shutdown", result.cancel)
         return result
 
     async def run(self, reactor: Any) -> int:
@@ -147,19 +143,20 @@ class Submitter:
                 self._complain(f"{self._orders.uns}: {printable(str(failure))}")
                 if failure.silent and not self._orders.tls:
                     self._hint(["hint: a TLS port needs --tls"])
-                if attempt == self._orders.retries and not self._interrupted:
+                if attempt == self._orders.retries and not self.interrupted:
                     self._next(_NO_ANSWER if failure.connected else _NO_CONNECTION)
             else:
                 if submission.accepted or submission.code not in _COME_AGAIN or attempt == self._orders.retries:
                     return self._answered(submission)
                 self._complain(f"{self._orders.uns}: {printable(submission.text)}")
-            if self._interrupted or attempt == self._orders.retries:
+            if self.interrupted or attempt == self._orders.retries:
                 break
             delay = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
             self._tell(f"trying again in {delay:g} seconds")
             try:
                 await deferLater(reactor, delay)
             except CancelledError:
+                self.interrupted = True
                 self._complain("interrupted")
                 break
         if self._may_be_accepted:
@@ -181,8 +178,14 @@ class Submitter:
         plan = delivery.plan if delivery is not None else None
         watched = plan is not None and plan.elements and not orders.quiet and sys.stderr.isatty()
         self._progress = _Progress(plan.elements) if watched and plan is not None else None
+
+        def interrupt(_: Any) -> None:
+            self.interrupted = True
+            submitting.cancel()
+
+        answered: Deferred[Submission] = Deferred(interrupt)
         try:
-            return await submit(
+            submitting = submit(
                 reactor,
                 endpoint,
                 orders.pid,
@@ -197,6 +200,8 @@ class Submitter:
                 faults_kept=orders.show_errors,
                 deletions=orders.allow_deletions,
             )
+            submitting.chainDeferred(answered)
+            return await answered
         finally:
             if self._progress is not None:
                 self._progress.stop()

@@ -295,7 +295,10 @@ class Watcher:
         """Submit the difference to the state file; gives the exit code of ``lcccp``."""
         spool: Spool = await self._in_thread(self._difference)
         with spool:
-            code = await Submitter(self._orders, spool, self._state).run(self._reactor)
+            submitter = Submitter(self._orders, spool, self._state)
+            code = await submitter.run(self._reactor)
+        if submitter.interrupted:
+            raise CancelledError
         if code in (ACCEPTED, URL_ERRORS):
             self._failures = 0
         return code

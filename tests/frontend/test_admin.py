@@ -203,7 +203,7 @@ def test_what_cannot_be_added(front: FrontEnd, tmp_path: Path) -> None:
     _, other = front.lcc("other")
     assert "exists, or existed" in front.admin(*add, "one", *UNS, "--database", other, code=1).stderr
     said = front.admin(*add, "two", *UNS, "--database", url, code=1).stderr  # in another front end, before
-    assert "--machines 1-10000, and --pids up to 10000000" in said
+    assert "machine ids 1-10000 (--machines), provider ids up to 10000000 (--pids)" in said
 
 
 def test_no_password_is_shown(front: FrontEnd, tmp_path: Path) -> None:

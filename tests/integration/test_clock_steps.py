@@ -66,6 +66,7 @@ def test_the_wall_clock_is_set_by_hours_and_days(system: System, clock: Clock, l
     system.start(*ROLES)
     slow, late = system.add_site("slow", "--bandwidth", "300000"), system.add_site("late")
     system.publish_when_up(slow)
+    wait_for("the queue manager runs", lambda: "uns has connected" in system.log("qm"))
     for number, step in enumerate((-3600.0, 86400.0, -86400.0, 3600.0)):
         clock.set(step)
         wait_for("it was noticed", lambda count=number + 1: system.log("qm").count("The wall clock was set") >= count)

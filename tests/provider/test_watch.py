@@ -66,6 +66,11 @@ class Site:
 
     async def start(self, **options: Any) -> None:
         """Until everything has been compared once."""
+        before = len(self.script.inits)
+        self.watch(**options)
+        await until(lambda: len(self.script.inits) >= before + 2)  # the comparison, and what stays open
+
+    def watch(self, **options: Any) -> None:
         orders = Orders(
             f"127.0.0.1:{self.script.port}", 1, "pw", "http://site/", 10.0, 0, 5, True, program="lccwatch"
         )
@@ -79,12 +84,10 @@ class Site:
             options.get("allow_mass_delete", False),
             options.get("compare_seconds", 3600.0),
         )
-        before = len(self.script.inits)
         self._ended = []
         running: Deferred[None] = Deferred.fromCoroutine(self.watcher.run())
         running.addErrback(lambda failure: failure.trap(CancelledError) and None)
         self._running = running.addBoth(lambda _: self._ended.append(True))
-        await until(lambda: len(self.script.inits) >= before + 2)  # the comparison, and what stays open
 
     async def stop(self) -> None:
         if self._running is not None:
@@ -284,6 +287,15 @@ async def test_an_answer_that_was_lost(site: Site) -> None:
     await until(lambda: len(site.script.sets) > sets)  # nobody knows whether it was taken: told again
     assert site.known == {"a.html"}
     await until(lambda: {entry.curl for entry in site.state.entries()} == {"a.html"})
+
+
+@in_site
+async def test_it_can_be_ended_while_it_compares(site: Site) -> None:
+    site.script.stop = "silent"
+    site.write("a.html")
+    site.watch()
+    await until(lambda: site.script.inits)
+    await site.stop()
 
 
 @in_site

@@ -21,6 +21,7 @@ from lcc.domain.frontend.sub_lccs import free_room, is_stale
 from lcc.errors import ConfigError
 from lcc.insight.places import place_of_provider
 from lcc.model.frontend.places import AtHome, SubLcc, SubState, Vitals
+from lcc.model.shellwords import shell_word
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.tables.status import database_epoch
 from lcc.storage.database.transactions import Txn
@@ -337,7 +338,7 @@ def remove_command(admin: Admin, name: str, force: bool, as_json: bool) -> None:
         if has_some:
             raise Failed(
                 f"sub-LCC {name} has providers",
-                f"move them away (lcc-admin split {name} --to SUB --share 1, or move PID) or remove them there",
+                f"move them (lcc-admin split {shell_word(name)} --to SUB --share 1; move PID), or remove them there",
             )
     _change(admin, name, as_json, "removed", {"state": SubState.REMOVED})
 
@@ -346,7 +347,8 @@ def _range_remedy(own: BlockingDatabase) -> str:
     """What to do about ids of a sub-LCC that are not of the ranges it was to get."""
     (first, last), last_id = own.interact(lambda txn: (machine_range(txn), last_pid(txn)))
     if last:
-        return f"give it the ranges that it had: --machines {first}-{last}, and --pids up to {last_id}"
+        pids = f"provider ids up to {last_id} (--pids)"
+        return f"give it the ranges that it had: machine ids {first}-{last} (--machines), {pids}"
     return (
         "give it ranges that include all its ids (--pids, --machines); if it has cached nothing yet, remove its home "
         "folder, set [botm] machine in its lcc.toml to an id of the range, and run lcc-admin init there again"
