@@ -46,6 +46,7 @@ class Dialect(ABC):
     :ivar connect_arguments: for its ``connect``; they may hold a password.
     :ivar values_max: values in one IN list.
     :ivar for_update: appended to a SELECT that locks its rows until the end of the transaction.
+    :ivar pads: of two texts that are compared the shorter one is filled up with spaces.
     :ivar read_seconds: readers are read-only, with this query timeout; 0: no timeout.
     :ivar cache_kib: of pages that a connection keeps, where the database is in this process.
     :ivar random_bits: returns an unguessable number of so many bits; a simulation brings its own.
@@ -55,6 +56,7 @@ class Dialect(ABC):
     driver: str
     values_max: int
     for_update: str
+    pads: bool
 
     def __init__(self, connect_arguments: dict[str, Any], shown: str) -> None:
         self.connect_arguments = connect_arguments
@@ -181,6 +183,7 @@ class SqliteDialect(Dialect):
     driver = "sqlite3"
     values_max = 900
     for_update = ""
+    pads = False
 
     _STEPS = 20_000
     """Of SQLite's machine, between looks at the clock: some milliseconds."""
@@ -300,6 +303,7 @@ class MysqlDialect(Dialect):
     driver = "lcc.storage.database.mysql.servers"
     values_max = 900  # MariaDB puts lists of 1000 and more into a temporary table
     for_update = " FOR UPDATE"
+    pads = True
 
     ROWS_MAX = 1000
     SELECTS_MAX = 64

@@ -103,7 +103,7 @@ def departing_page(txn: Txn, pid: int, kind: str, after: bytes, limit: int) -> P
     table = PAGED[kind]
     first, last = provider_range(pid)
     # The first key of the range is no row's.
-    sql = f"{table.select} WHERE r.urlkey > ? AND r.urlkey <= ? ORDER BY r.urlkey LIMIT ?"
+    sql = f"{table.select(txn)} WHERE r.urlkey > ? AND r.urlkey <= ? ORDER BY r.urlkey LIMIT ?"
     rows: list[tuple[Any, ...]] = []
     key, size = after or first, 0
     while len(rows) < limit and size < PAGE_BYTES:
@@ -125,7 +125,7 @@ def departing_rows(txn: Txn, keys: Sequence[bytes]) -> tuple[int, dict[str, list
         some = keys[count : count + ROWS_AT_ONCE]
         count += len(some)
         for kind, table in PAGED.items():
-            rows = txn.query_in(f"{table.select} WHERE r.urlkey IN ({{in}})", some)
+            rows = txn.query_in(f"{table.select(txn)} WHERE r.urlkey IN ({{in}})", some)
             found[kind] += rows
             size += table.size(rows)
     return count, found

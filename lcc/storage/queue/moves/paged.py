@@ -38,7 +38,6 @@ class PagedTable:
     :param added: columns of a staged row that the destination fills in.
     :ivar name: of the table.
     :ivar columns: of the rows of the source, as they are read.
-    :ivar select: reads them.
     :ivar large: gives those values of such a row that may be long texts.
     :ivar staged: the table in which they are staged.
     """
@@ -56,13 +55,17 @@ class PagedTable:
         self.name = table.name
         self.columns = (*table.columns, *more)
         self._usual = usual
-        values = [
-            *[_unless(f"r.{name}", usual[name]) if name in usual else f"r.{name}" for name in table.columns],
-            *more.values(),
-        ]
-        self.select = f"SELECT {', '.join(values)} FROM {table.name} r LEFT JOIN {join}"
+        self._selects = {}
+        for pads in (False, True):
+            own = [_unless(f"r.{name}", usual.get(name), pads) for name in table.columns]
+            values = ", ".join([*own, *more.values()])
+            self._selects[pads] = f"SELECT {values} FROM {table.name} r LEFT JOIN {join}"
         self.large = itemgetter(*[place for place, name in enumerate(self.columns) if name in _LARGE])
         self.staged = Table(staged, ("urlkey",), (*self.columns, *added))
+
+    def select(self, txn: Txn) -> str:
+        """Reads rows of the source."""
+        return self._selects[txn.dialect.pads]
 
     def size(self, rows: Sequence[tuple[Any, ...]]) -> int:
         """How long the long texts of these rows are."""
@@ -74,12 +77,17 @@ class PagedTable:
         return f"r.{column}" if usual is None else f"COALESCE(r.{column}, {usual})"
 
 
-def _unless(column: str, usual: str) -> str:
-    """NULL where the column has its usual value."""
-    if usual != _NO_TEXT:
-        return f"NULLIF({column}, {usual})"
-    # MariaDB compares texts as if spaces were behind the shorter one.
-    return f"CASE WHEN {column} = {usual} AND LENGTH({column}) = 0 THEN NULL ELSE {column} END"
+def _unless(column: str, usual: str | None, pads: bool) -> str:
+    """NULL where the column has its usual value.
+
+    :param usual: None: it has none.
+    :param pads: as of :class:`lcc.storage.database.dialects.Dialect`: a text of spaces equals an empty one.
+    """
+    if usual is None:
+        return column
+    if usual == _NO_TEXT and pads:
+        return f"CASE WHEN LENGTH({column}) = 0 THEN NULL ELSE {column} END"
+    return f"NULLIF({column}, {usual})"
 
 
 def _usual(numbers: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
