@@ -228,6 +228,71 @@ def test_more_is_due_than_is_held_in_memory(tmp_path: Path) -> None:
     bench.database.blocking.close()
 
 
+def test_all_that_is_due_is_given_out_at_once(tmp_path: Path) -> None:
+    """Though it is more than is held in memory."""
+    bench = Bench(tmp_path, ready_max=10)
+    bench.start()
+    bench.engine.pause()
+    for _ in range(60):
+        bench.add(every=10**6)
+    bench.pass_time(1)
+    assert bench.engine.counters.orders == 60, "all orders within one second, too"
+    manager = bench.manager(command=100)
+    bench.engine.resume()
+    bench.settle()
+    assert len(manager.given()) == 10
+    bench.pass_time(1)
+    assert len(manager.given()) == 50
+    bench.engine.stop()
+    bench.database.blocking.close()
+
+
+def test_what_is_held_is_not_cut_when_it_is_read_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ready_max=10)
+    bench.start()
+    bench.manager(command=1)
+    for _ in range(11):
+        bench.add(every=10**6)
+    bench.pass_time(5)
+    assert len(bench.engine.ready) == 10
+    bench.step -= 1  # all is read again
+    bench.pass_time(5)
+    assert len(bench.engine.ready) == 10
+    bench.engine.stop()
+    bench.database.blocking.close()
+
+
+def test_a_long_line_keeps_half_of_its_places(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ready_max=10)
+    bench.start()
+    bench.manager(command=1)
+    for _ in range(40):
+        bench.add(every=10**6)
+        bench.pass_time(2)
+    assert 5 <= len(bench.engine.ready) <= 10
+    bench.engine.stop()
+    bench.database.blocking.close()
+
+
+def test_jobs_that_were_killed_wait_no_longer(tmp_path: Path) -> None:
+    """Though they were not held in memory: nobody could run them, and more was due than fits."""
+    bench = Bench(tmp_path, ready_max=10)
+    bench.start()
+    manager = bench.manager()
+    tasks = [bench.add(kind="missing", every=10**6) for _ in range(12)]
+    bench.pass_time(5)
+    bench.add(every=10**6)
+    bench.pass_time(5)
+    assert len(manager.given()) == 1 and len(bench.engine.ready) == 0
+    assert bench.engine.ready.oldest_due_time is not None
+    for task in tasks:
+        bench.order(orders.TASK_REMOVE, task)
+    bench.pass_time(2)
+    assert bench.engine.ready.oldest_due_time is None
+    bench.engine.stop()
+    bench.database.blocking.close()
+
+
 def test_jobs_that_nobody_can_run_keep_no_others_out(tmp_path: Path) -> None:
     """More than are held in memory, and due longer: of a missing executable, a missing kind, a host that is not."""
     bench = Bench(tmp_path, ready_max=10)

@@ -105,6 +105,39 @@ def test_a_transaction_that_is_run_again_because_its_answer_was_lost(bench: Benc
         assert manager.peer.of(jobs.Kill)[-1].id == follow.id
 
 
+def test_a_job_that_is_killed_before_it_could_start_frees_its_resource(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        bench.add(resource="site", every=10**6)
+    bench.pass_time(2)
+
+    def away(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.database.blocking, "write", away)
+        manager = bench.manager()
+    assert manager.given() == [] and bench.engine.trouble == "away"
+    bench.order(orders.JOB_KILL, 1)
+    bench.pass_time(2)
+    [job] = manager.given()
+    assert job.id == 2 and bench.state(1) is JobState.PERMANENT
+
+
+def test_a_job_that_is_killed_before_its_start_is_known_to_be_committed(bench: Bench) -> None:
+    bench.add(every=10**6)
+    bench.pass_time(2)
+    bench.database.fail_after = 1
+    manager = bench.manager()
+    assert manager.given() == [] and bench.engine.trouble
+    bench.order(orders.JOB_KILL, 1)
+    bench.pass_time(2)
+    [job] = manager.given()
+    [kill] = manager.peer.of(jobs.Kill)
+    assert (kill.id, kill.attempt) == (job.id, job.attempt)
+
+
 def test_a_newer_scheduler_has_claimed_the_tables(bench: Bench, logged_errors: LoggedErrors) -> None:
     bench.manager()
     newer = bench.another()

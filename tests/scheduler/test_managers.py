@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from twisted.logger import LogEvent, formatEvent
 
@@ -113,8 +115,17 @@ def test_a_manager_that_is_down_for_a_week_is_forgotten(bench: Bench) -> None:
     assert bench.engine.roster.missing == []
 
 
-@pytest.mark.parametrize("message", [jobs.Kind("k" * 101, 1), jobs.Kind("", 1), jobs.Has("x" * 256)])
-def test_names_that_are_too_long(bench: Bench, message: jobs.Kind | jobs.Has) -> None:
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (jobs.Kind("k" * 101, 1), "a kind with a name of 101 characters: it may have 1 to 100"),
+        (jobs.Kind("", 1), "a kind with a name of 0 characters"),
+        (jobs.Has("x" * 256), "an executable with a name of 256 characters: it may have 1 to 255"),
+        (jobs.RunOver(""), "a run with a name of 0 characters"),
+        (jobs.RunOver("r1"), "its own run is over"),
+    ],
+)
+def test_names_that_are_too_long(bench: Bench, logged: list[LogEvent], message: Any, text: str) -> None:
     manager = bench.manager()
     manager.say(message)
-    assert manager.peer.lost
+    assert manager.peer.lost and text in " ".join(map(formatEvent, logged))

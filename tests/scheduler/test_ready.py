@@ -147,6 +147,13 @@ def test_how_much_is_cut() -> None:
         assert len(lines) == kept + 1 and 100 in lines and kept - 1 in lines
 
 
+def test_how_many_of_each_kind_wait() -> None:
+    lines = ready(job(1), job(2, 9, "k", "missing"), job(3, kind="other"))
+    assert lines.waiting_by_kind == {"k": 2, "other": 1}
+    lines.discard(3)
+    assert lines.waiting_by_kind == {"k": 2}
+
+
 def test_nothing_is_left_of_kinds_that_were() -> None:
     lines = ReadyJobs()
     for number in range(50):

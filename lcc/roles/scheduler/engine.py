@@ -542,6 +542,9 @@ class Scheduler:
                 continue
             manager.take(job.id, job.attempt, due.kind, due.resource)
             manager.connection.run(self._message(job))
+            why = self._killed.get((job.id, job.attempt))
+            if why is not None:  # while its start was not known to be committed
+                manager.connection.kill(job.id, job.attempt, why)
 
     def _message(self, job: StartedJob) -> RunJob:
         spec = job.spec
@@ -561,7 +564,7 @@ class Scheduler:
     # When the loop ends.
 
     def _work_ended(self) -> None:
-        if self._again and not self.trouble and not self._stopped:
+        if self._again and not self.trouble:
             self.wake()
 
     def _work_failed(self, failure: Failure) -> None:

@@ -39,7 +39,6 @@ class ManagerTable:
         """
         known = await self._store.managers()
         self._roster.expect(known, clock, now)
-        self._changed = True
 
     async def save(self, clock: float, now: float) -> None:
         """Write what is to be written; to be called each second."""

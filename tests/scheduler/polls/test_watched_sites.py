@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+from twisted.internet.defer import Deferred
+
 from lcc.config import WatchedConfig
-from lcc.errors import code
+from lcc.errors import StoreUnavailable, code
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler.watched_sites import WatchedSites
 from lcc.storage.providers.watched import find_or_make_watched
 from lcc.storage.tasks.polling.robots import robots_rules
 from tests.scheduler.polls.polling import Polling
+from tests.support.logs import LoggedErrors
 from tests.support.tasks import robots_known_as as known
 
 
@@ -56,6 +60,58 @@ def test_each_watched_site_is_polled(tmp_path: Path) -> None:
     bench.engine.stop()
     bench.database.blocking.close()
     main.blocking.close()
+
+
+@pytest.fixture
+def sites(bench: Polling) -> WatchedSites:
+    """Two sites, one of them by FTP."""
+    main: Any = bench.queue.database
+    main.now(find_or_make_watched, "http://a/", WatchedConfig())
+    main.now(find_or_make_watched, "http://b/", WatchedConfig())
+    main.now(lambda txn: txn.execute("UPDATE proots SET root = 'ftp://b/' WHERE root = 'http://b/'"))
+
+    def watch(*_: object) -> Deferred[int]:
+        asked.append(Deferred(lambda _: None))
+        return asked[-1]
+
+    asked: list[Deferred[int]] = []
+    return WatchedSites(bench.engine.store, main, bench.now, watch)
+
+
+def test_only_web_sites_have_a_robots_txt(bench: Polling, sites: WatchedSites) -> None:
+    sites.tick()
+    assert bench.database.query("SELECT origin FROM robots") == [("http://a/",)]
+
+
+def test_while_the_queues_database_is_away_nothing_is_logged_twice(
+    bench: Polling, sites: WatchedSites, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    error: Exception = StoreUnavailable("away")
+
+    def explode(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sites._main, "select", explode)
+        sites.tick()
+        assert logged_errors.flush("Cannot look") == []
+        error = RuntimeError("it explodes")
+        for _ in range(10):
+            sites.tick()
+        assert len(logged_errors.flush("Cannot look for watched sites")) == 1
+    for _ in range(10):
+        sites.tick()
+    assert bench.database.query("SELECT COUNT(*) FROM robots") == [(1,)]
+
+
+def test_a_scheduler_that_stops_tells_the_uns_nothing_more(bench: Polling, sites: WatchedSites) -> None:
+    sites.tick()
+    known(bench.tasks, "User-agent: *\nCrawl-delay: 7", "rules", 200, int(bench.now()))
+    for _ in range(10):
+        sites.tick()
+    assert sites._work.busy
+    sites.stop()
+    assert not sites._work.busy
 
 
 def _put_back(txn: Any) -> None:
