@@ -64,7 +64,9 @@ def test_a_page_each_second_until_there_is_no_more_then_after_a_while() -> None:
     assert store.purges == 3
     ticks(store, 302, 310, subject)
     assert store.purges == 4, "five minutes after the last one"
-    ticks(store, 6 * 3600, 6 * 3600 + 20, subject)
+    ticks(store, 6 * 3600 - 20, 6 * 3600 + 1, subject)
+    assert len(store.places) == 3
+    ticks(store, 6 * 3600 + 2, 6 * 3600 + 20, subject)
     assert store.places[3:] == [Place()], "six hours after the last one, from the first item"
 
 

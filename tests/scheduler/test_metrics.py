@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
+
 from lcc.model.tasks import Effects, FollowUp, JobSpec, JobState
 from lcc.roles.scheduler.metrics import MISSING_SECONDS, WAITING_SECONDS, SchedulerMetrics
 from tests.support.roles.scheduler import Bench
@@ -29,6 +31,7 @@ def faults(bench: Bench) -> dict[str, str]:
 
 
 def test_what_it_counts(bench: Bench) -> None:
+    assert not any(attrs.astuple(bench.engine.counters))
     empty = readings(bench)
     assert empty["job_waiting_seconds"] == 0 and empty["paused"] == 0 and empty["run"] == bench.engine.run_number
     manager = bench.manager(command=3, follow=0)

@@ -154,6 +154,23 @@ def test_how_many_of_each_kind_wait() -> None:
     assert lines.waiting_by_kind == {"k": 2}
 
 
+def test_only_lines_of_more_than_half_the_longest_one_are_cut() -> None:
+    lines = ready(*(job(number, number) for number in range(6)), *(job(10 + number, kind="l") for number in range(3)))
+    assert lines.make_room([Taker(kinds={"k": 9, "l": 9})])
+    assert lines.waiting_by_kind == {"k": 3, "l": 3}
+
+
+def test_all_are_forgotten() -> None:
+    lines = ready(job(1, 7), job(2, kind="other"), job(3, resource="r"))
+    lines.use("r", 9, 0)
+    lines.read_from = (1, 1)
+    lines.clear()
+    assert (len(lines), lines.oldest_due_time, lines.read_from) == (0, None, None)
+    assert ids(lines, Taker()) == []
+    lines.add(job(3, resource="r"))
+    assert ids(lines, Taker()) == [], "its resource is still in use"
+
+
 def test_nothing_is_left_of_kinds_that_were() -> None:
     lines = ReadyJobs()
     for number in range(50):

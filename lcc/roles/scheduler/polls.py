@@ -167,7 +167,7 @@ class Polls:
 
         async def suspend(each: _Open, error: Exception) -> _Done:
             await self._store.suspend_task(each.poll.task.id, error, int(self._engine.now()))
-            return _Done(1)
+            return _Done(True)
 
         done = await bisected(polls, lambda some: self._see_to(some, todo.untold), suspend)
         full = max(len(todo.looks), len(todo.due)) >= _BATCH
@@ -207,7 +207,7 @@ class Polls:
             self._engine.add(noted.jobs)
             self._engine.counters.polled += len(noted.sets)
             self._made(noted.sets)
-        return _Done(len(found) + len(looked) + len(asked), seen.change)
+        return _Done(bool(found or looked or asked), seen.change)
 
     async def _pages(self, some: Sequence[_Open]) -> tuple[PollRound, dict[int, Asked]]:
         """What is known of the pages of these polls; and the next poll of each task: whose its page is, and the key
@@ -334,11 +334,11 @@ class _Open(NamedTuple):
 
 class _Done(NamedTuple):
     """
-    :ivar handled: for how many polls something was done: not for those of which the UNS cannot be asked now.
+    :ivar handled: something was done for a poll: not where the UNS cannot be asked now.
     :ivar change: number of the cache's last change, as was read then; None: it was not.
     """
 
-    handled: int
+    handled: bool
     change: int | None = None
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from twisted.internet.defer import fail
 
-from lcc.errors import code
+from lcc.errors import code, entry_for
 from lcc.model.tasks import JobState, TaskState
 from lcc.roles.notifier import NotifierRefused
 from lcc.roles.scheduler import polls
 from lcc.storage.providers.providers import order_removal
 from lcc.storage.tasks import orders
 from lcc.storage.tasks.views import statistics
-from tests.scheduler.polls.polling import FEED, Polling, given, worker
+from tests.scheduler.polls.polling import FEED, Polling, given, notice, worker
 from tests.support.databases import DirectDatabase, result_of
 from tests.support.logs import LoggedErrors
 
@@ -28,7 +28,7 @@ def test_errors(bench: Polling) -> None:
     bench.queue.record(bench.queue.failed(row, 404, "no such page"), now=int(bench.now()))
     bench.pass_time(1300, 10)
     found = bench.tasks.task(task)
-    assert found.failures == 1 and found.message.startswith("404 ") and found.since_time is not None
+    assert found.failures == 1 and found.message == "404 Not Found: no such page" and found.since_time is not None
     assert found.state is TaskState.ACTIVE and bench.outbox() == [FEED]
     bench.fetch()
     manager = worker(bench)
@@ -41,7 +41,7 @@ def test_errors(bench: Polling) -> None:
     bench.queue.record(bench.queue.failed(row, 410), now=int(bench.now()))
     bench.pass_time(700, 10)
     found = bench.tasks.task(task)
-    assert found.state is TaskState.SUSPENDED and found.message.startswith("410 ")
+    assert found.state is TaskState.SUSPENDED and found.message == f"410 {entry_for(410).text}"
     assert bench.outbox() == [] and found.due_time is None
 
 
@@ -236,6 +236,33 @@ def test_a_poll_that_a_person_wants(bench: Polling) -> None:
         bench.confirm()
         bench.pass_time(5)
     assert manager.given() == [] and bench.outbox() == []
+
+
+def test_one_that_cannot_be_asked_for_keeps_no_others_waiting(bench: Polling) -> None:
+    """Neither one whose site the UNS cannot look up now, nor one that is no URL."""
+    bench.refused = NotifierRefused(code("try-later"), "later")
+    tasks = [bench.add(every=600, kind="feed", command="", args=(url,)) for url in ("http://b/", "no url", FEED)]
+    bench.pass_time(1)
+    assert bench.outbox() == [FEED]
+    assert [bench.tasks.task(task).failures for task in tasks] == [0, 1, 0]
+
+
+def test_a_site_is_asked_for_once_however_many_pages_of_it_are_polled(bench: Polling) -> None:
+    asked: list[str] = []
+    watch = bench._watch
+    bench.polls._watch = lambda root: asked.append(root) or watch(root)  # type: ignore[func-returns-value]  # None
+    for name in ("http://a/1", "http://a/2", "http://b/1"):
+        bench.add(every=600, kind="feed", command="", args=(name,))
+    bench.pass_time(1)
+    assert asked == ["http://a/", "http://b/"] and len(bench.outbox()) == 3
+
+
+def test_a_fragment_is_no_part_of_the_page(bench: Polling) -> None:
+    bench.queue.send(1, notice(FEED, "application/rss+xml"))
+    bench.fetch()
+    manager = worker(bench)
+    bench.feed(f"{FEED}#top")
+    given(manager)
 
 
 def test_a_uns_that_does_not_answer_is_asked_once(bench: Polling) -> None:

@@ -114,7 +114,8 @@ def test_what_has_not_moved(bench: Polling, kind: str, moved: str) -> None:
     bench.fetch(moved=moved)
     bench.pass_time(2)
     given(manager)
-    assert bench.tasks.task(task).spec.args == (FEED,)
+    found = bench.tasks.task(task)
+    assert (found.spec.args, found.moved_from) == ((FEED,), "")
 
 
 def test_max_age_and_skipped_hours_are_respected(bench: Polling) -> None:

@@ -230,6 +230,20 @@ def test_a_robots_txt_that_is_there_again_is_read_again(bench: Polling) -> None:
     given(manager)
 
 
+def test_an_unchanged_robots_txt_is_not_read_again(bench: Polling) -> None:
+    manager = bench.manager(any=5)
+    bench.feed("http://www.example.org/robots.txt", kind="robots")
+    bench.outbox()
+    bench.fetch(url=FEED)
+    bench.pass_time(2)
+    manager.end(given(manager)[0], effects=Effects(items=("User-agent: *",)))
+    for _ in range(2):
+        bench.until_asked(600)
+        bench.confirm()
+        bench.pass_time(5)
+    assert bench.manager(any=5).given() == []
+
+
 def test_other_options_are_heeded_at_the_next_poll(bench: Polling) -> None:
     manager = worker(bench)
     task = bench.feed()
