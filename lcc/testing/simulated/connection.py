@@ -30,6 +30,8 @@ _log = Logger()
 BUFFER_BYTES = 65536
 """A producer is paused when more than this waits to be sent, as Twisted does it."""
 RETRANSMIT_SECONDS = 0.4
+_SEGMENT_BYTES = (100, 1460, 8000, 65536)
+_TINY_BYTES = (1, 1, 2, 3, 7, 20)
 _TINY_BYTES_MAX = 1500
 """A connection that is cut into tiny segments is cut so only this far, or nothing else would be done."""
 
@@ -213,8 +215,8 @@ class End:
 
     def _segment_bytes(self, chance: Random) -> int:
         if self.connection.tiny and self._sent_bytes < _TINY_BYTES_MAX:
-            return chance.choice((1, 1, 2, 3, 7, 20))
-        return chance.choice((100, 1460, 8000, 65536))
+            return _TINY_BYTES[int(chance.random() * 6)]
+        return _SEGMENT_BYTES[int(chance.random() * 4)]
 
     def _send(self, arrive: Any, *args: Any) -> None:
         connection = self.connection
@@ -254,7 +256,10 @@ class End:
             self.peer_hears_reset()
             return
         self._received.append(data)
-        self._plan_delivery()
+        if self._is_listening and self.process.alive and not self.process.frozen:
+            self._deliver()  # at once: it would be the next event in any case
+        else:
+            self._plan_delivery()
 
     def _fin_arrived(self) -> None:
         if not self.closed:
@@ -274,8 +279,13 @@ class End:
         self._paused = False
         self._plan_delivery()
 
+    @property
+    def _is_listening(self) -> bool:
+        """Whoever plans a delivery now is the first one, and it can be done."""
+        return not (self._delivery_planned or self._paused or self.protocol is None or not self.connected)
+
     def _plan_delivery(self) -> None:
-        if self._delivery_planned or self._paused or self.protocol is None or not self.connected:
+        if not self._is_listening:
             return
         if self._received or self._lost is not None or (self._fin_received and not self._read_ended):
             self._delivery_planned = True

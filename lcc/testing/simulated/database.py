@@ -12,6 +12,7 @@ from __future__ import annotations
 import sqlite3
 from collections import deque
 from collections.abc import Callable
+from math import log
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -69,7 +70,7 @@ class DatabaseServer:
         self.slow_until = 0.0
         self.full_until = 0.0
         self.committed: Callable[[str], None] | None = None
-        self.dialect = SqliteDialect(Path(f"/{address}/lcc.db"))
+        self.dialect = _AtOneMoment(Path(f"/{address}/lcc.db"))
         self.dialect.random_bits = self.chance.getrandbits
         self._connections: dict[str, sqlite3.Connection] = {}
         self.kept: sqlite3.Connection | None = None
@@ -130,10 +131,22 @@ class DatabaseServer:
 
     def transaction_seconds(self) -> float:
         """How long one takes."""
-        seconds = self.chance.expovariate(1 / 0.002)
+        seconds = -0.002 * log(1.0 - self.chance.random())
         if self.timeline.now < self.slow_until:
             seconds += self.chance.uniform(0, 3)
         return seconds
+
+
+class _AtOneMoment(SqliteDialect):
+    """What only reads needs no transaction to see one state of the tables: nobody else comes in between."""
+
+    def begin(self, connection: Any, write: bool) -> None:
+        if write:
+            super().begin(connection, write)
+
+    def commit(self, connection: Any) -> None:
+        if connection.in_transaction:
+            super().commit(connection)
 
 
 @attrs.define(eq=False)

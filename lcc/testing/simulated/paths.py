@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from random import Random
 
 from lcc.testing.simulated.timeline import Timeline
@@ -55,7 +56,7 @@ class Paths:
         """How long something is on its way."""
         if one == other:
             return chance.uniform(0.00002, 0.0004)
-        seconds = chance.expovariate(1 / 0.0015) + 0.0002
+        seconds = 0.0002 - 0.0015 * log(1.0 - chance.random())
         if chance.random() < 0.01:
             seconds += chance.uniform(0, 0.25)
         if self.timeline.now < self.slow_until:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from array import array
+from collections import Counter, deque
 from collections.abc import Callable
 from hashlib import blake2b
 from heapq import heappop, heappush
@@ -20,19 +21,21 @@ _log = Logger()
 EPOCH = 1_767_225_600.0
 """The time at which every world begins, in seconds since 1970 (2026-01-01 00:00 UTC)."""
 LOOK_EVERY_EVENTS = 200
-_NOTES_TOGETHER = 500
-"""Notes that are hashed at once: the digest is the same, and cheaper."""
+_NOTES_TOGETHER = 1500
+"""Notes that are hashed at once: that is cheaper."""
 
 
 class Owner(Protocol):
     """To whom an event happens: a process that may be frozen, or dead.
 
     :ivar address: of its machine.
+    :ivar frozen: it is alive, and does nothing.
     """
 
     name: str
     address: str
     alive: bool
+    frozen: bool
 
     def happens(self, event: Event) -> bool:
         """Whether the event may happen now; False: it never will, or its owner keeps it for later."""
@@ -114,8 +117,12 @@ class Timeline:
         self.look: Callable[[], None] | None = None
         self._orders = 0
         self._heap: list[tuple[float, int, Event]] = []
+        self._soon: deque[tuple[float, int, Event]] = deque()
+        """What was asked for without a delay, of which there is much: in order, and it happens at :attr:`now`."""
         self._hash = blake2b(digest_size=8)
         self._notes: list[str] = []
+        self._times_hash = blake2b()
+        self._times = array("d")
 
     def random(self, name: str) -> Random:
         """A source of chance of its own for whoever has this name: what one does with it changes nothing for
@@ -130,9 +137,18 @@ class Timeline:
         :param delay: seconds from now.
         :param owner: None: it happens whatever happens to processes.
         """
-        time = self.now if delay <= 0 else self.later(delay)
+        now = self.now
+        self._orders = order = self._orders + 1
+        if delay <= 0:
+            event = Event(self, now, owner, function, args, kwargs)
+            event.order = order
+            self._soon.append((now, order, event))
+            return event
+        time = now + delay
+        if time <= now:
+            time = self.later(delay)
         event = Event(self, time, owner, function, args, kwargs)
-        self._orders = event.order = order = self._orders + 1
+        event.order = order
         heappush(self._heap, (time, order, event))
         return event
 
@@ -157,7 +173,7 @@ class Timeline:
         """How many events are to happen, by the names of their owners."""
         return Counter(
             event.owner.name
-            for _, order, event in self._heap
+            for _, order, event in (*self._soon, *self._heap)
             if event.owner is not None and event.active() and event.order == order
         )
 
@@ -167,19 +183,23 @@ class Timeline:
 
     @property
     def digest(self) -> str:
-        """Of everything that has happened so far."""
+        """Of everything that has happened so far, and when."""
         self._hash_notes()
-        return self._hash.copy().hexdigest()
+        both = self._hash.copy()
+        both.update(self._times_hash.digest())
+        return both.hexdigest()
 
     def _hash_notes(self) -> None:
-        self._hash.update("".join(self._notes).encode("utf-8", "surrogatepass"))
-        self._notes.clear()
+        self._hash.update("\n".join(self._notes).encode("utf-8", "surrogatepass"))
+        self._notes = [""]
+        self._times_hash.update(self._times.tobytes())
+        self._times = array("d")
 
     def run_until(self, time: float) -> None:
         """Let everything happen up to this time."""
-        heap, step = self._heap, self._step
-        while heap and heap[0][0] <= time:
-            step()
+        step = self._step
+        while step(time):
+            pass
         self.now = max(self.now, time)
 
     def run_while(self, check: Callable[[], bool], longest: float) -> bool:
@@ -189,18 +209,23 @@ class Timeline:
         :returns: ``check()`` has become false.
         """
         end = self.now + longest
-        heap = self._heap
         while check():
-            if not heap or heap[0][0] > end:
+            if not self._step(end):
                 self.now = max(self.now, end)
                 return not check()
-            self._step()
         return True
 
-    def _step(self) -> None:
-        time, order, event = heappop(self._heap)
+    def _step(self, end: float) -> bool:
+        """Let the next event happen; False: there is none up to ``end``."""
+        soon, heap = self._soon, self._heap
+        if soon and not (heap and heap[0] < soon[0]):
+            time, order, event = soon.popleft()
+        elif heap and heap[0][0] <= end:
+            time, order, event = heappop(heap)
+        else:
+            return False
         if event.cancelled or event.called or event.order != order:
-            return
+            return True
         if time > self.now:
             self.now = time
         owner = event.owner
@@ -209,14 +234,14 @@ class Timeline:
         elif owner.happens(event):
             name = owner.name
         else:
-            return
+            return True
         event.called = True
         self.events += 1
         function = event.function
-        what = getattr(function, "__qualname__", None) or type(function).__name__
-        if " at 0x" in what:
-            what = what.partition(" at 0x")[0]
-        self._notes.append(f"{self.now:.6f} {name} {what}\n")
+        self._times.append(self.now)
+        notes = self._notes
+        notes.append(name)
+        notes.append(getattr(function, "__qualname__", None) or type(function).__name__)
         try:
             function(*event.args, **event.kwargs)
         except Exception:
@@ -225,5 +250,6 @@ class Timeline:
             _log.failure("Unhandled error in {name}", name=name)  # as a reactor does it
         if not self.events % LOOK_EVERY_EVENTS and self.look is not None:
             self.look()
-        if len(self._notes) > _NOTES_TOGETHER:
+        if len(notes) > _NOTES_TOGETHER:
             self._hash_notes()
+        return True

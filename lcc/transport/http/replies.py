@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine, Mapping
+from functools import cached_property
 from ipaddress import ip_address
 from typing import Any
 
@@ -61,7 +62,12 @@ class JsonDocument(Resource):
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         super().__init__()
-        self._body = json.dumps(document, indent=1).encode() + b"\n"
+        self._document = document
+
+    @cached_property
+    def _body(self) -> bytes:
+        """Made when somebody asks for it: most processes that have one are never asked."""
+        return json.dumps(self._document, indent=1).encode() + b"\n"
 
     def render(self, request: Any) -> int:
         request.setHeader("x-content-type-options", "nosniff")
