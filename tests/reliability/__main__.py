@@ -32,15 +32,15 @@ def main() -> int:
     results = Results(options.results)
     backends = (options.backend,) if options.backend else BACKENDS
     try:
+        slow, share = options.slow_central, options.plain_share
         if options.seed is not None:
-            plan = Plan(options.seed, backends[0], options.each, options.rounds, slow_central=options.slow_central)
+            plan = Plan(options.seed, backends[0], options.each, options.rounds, slow_central=slow, plain_share=share)
             print(run(plan, tell), flush=True)
             return 0
-        slow = options.slow_central
         while not options.table and (reached := results.kills(slow_central=slow)) < options.kills:
             backend = min(backends, key=lambda name: results.kills(name, slow_central=slow))
             kills = min(options.each, max(2, options.kills - reached))
-            plan = Plan(new_seed(), backend, kills, options.rounds, slow_central=slow)
+            plan = Plan(new_seed(), backend, kills, options.rounds, slow_central=slow, plain_share=share)
             tell(f"{plan.kills} kills on {backend}, seed {plan.seed}")
             results.add(run(plan, tell))
             tell(f"{results.kills(slow_central=slow)} kills in all")

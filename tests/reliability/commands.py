@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import resource
 import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests.support.processes.starting import PLAIN_SHARE
 
 
 def parser(
@@ -23,6 +26,12 @@ def parser(
     options.add_argument("--results", type=Path, default=Path(f"build/{command}.jsonl"))
     options.add_argument("--backend", choices=backends, help="only this one")
     options.add_argument("--seed", type=int, help="one run with this seed, not added to the file")
+    options.add_argument(
+        "--plain-share",
+        type=float,
+        default=PLAIN_SHARE,
+        help="of the starts, those that load all modules; the others are forked (default: %(default)s)",
+    )
     return options
 
 
@@ -31,6 +40,11 @@ def stop_in_order() -> None:
     finished is forgotten."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+
+
+def cpu_seconds() -> float:
+    """Of this process and of its children that have ended, with theirs."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def new_seed() -> int:

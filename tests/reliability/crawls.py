@@ -38,6 +38,7 @@ import attrs
 from lcc.testing.mariadb import PrivateMariaDb
 from lcc.workers.linux import parents
 from tests.support.processes.crawling import Crawling
+from tests.support.processes.starting import PLAIN_SHARE, Mixed, mixed
 from tests.support.servers.linked_sites import LinkedSites, SiteServer, generate
 from tests.support.waiting import wait_for
 
@@ -81,6 +82,7 @@ class Plan:
 
     :ivar kills: in all.
     :ivar pace_seconds: between two faults, on average, if the crawl makes progress meanwhile.
+    :ivar plain_share: of the starts, those that are not forked (:mod:`tests.support.processes.starting`).
     """
 
     seed: int
@@ -89,6 +91,7 @@ class Plan:
     hosts: int = 6
     pages: int = 50
     pace_seconds: float = 0.8
+    plain_share: float = PLAIN_SHARE
 
 
 class Broken(Exception):
@@ -105,7 +108,9 @@ class Run:
     :param before: role -> kills in former runs: who had fewer is killed more often.
     """
 
-    def __init__(self, plan: Plan, folder: Path, server: PrivateMariaDb | None, before: Counter[str]) -> None:
+    def __init__(
+        self, plan: Plan, folder: Path, server: PrivateMariaDb | None, before: Counter[str], how: Mixed
+    ) -> None:
         self.plan = plan
         self.kills: Counter[str] = Counter()
         self._random = random.Random(plan.seed)
@@ -118,6 +123,7 @@ class Run:
         graph = attrs.evolve(graph, delays=dict.fromkeys(sites.roots[::DELAYED_EVERY], DELAY_SECONDS))
         url = server.new_database() if server else None
         self.world = Crawling(folder, url, sites, graph, 2 if server else 1, SETTINGS)
+        self.how = self.world.system.how = how
         self.names = [*(role for role in ROLES if role != "spider"), *self.world.system.spiders]
 
     # Kills.
@@ -257,6 +263,7 @@ class Run:
             "seed": self.plan.seed,
             "backend": self.plan.backend,
             "kills": dict(sorted(self.kills.items())),
+            "starts": dict(self.how.counts),
             "violations": faults,
             "pages": len(fetched),
             "fetches": fetched.total(),
@@ -314,7 +321,8 @@ def run(plan: Plan, tell: Any, before: Counter[str] | None = None) -> dict[str, 
     folder.chmod(0o755)
     with ExitStack() as stack:
         server = stack.enter_context(PrivateMariaDb()) if plan.backend == "mariadb" else None
-        this = Run(plan, folder, server, before or Counter())
+        how = stack.enter_context(mixed(plan.seed, plan.plain_share))
+        this = Run(plan, folder, server, before or Counter(), how)
         stack.callback(this.world.close)
         try:
             this.go()
@@ -347,11 +355,12 @@ def _main(options: argparse.Namespace) -> int:
     backends = (options.backend,) if options.backend else BACKENDS
     try:
         if options.seed is not None:
-            print(run(Plan(options.seed, backends[0], options.each, pages=options.pages), tell), flush=True)
+            plan = Plan(options.seed, backends[0], options.each, pages=options.pages, plain_share=options.plain_share)
+            print(run(plan, tell), flush=True)
             return 0
         while min((kills := results.killed())[role] for role in (*ROLES, WORKER)) < options.kills:
             backend = min(backends, key=results.kills)
-            plan = Plan(new_seed(), backend, options.each, pages=options.pages)
+            plan = Plan(new_seed(), backend, options.each, pages=options.pages, plain_share=options.plain_share)
             tell(f"seed {plan.seed} on {plan.backend}")
             results.add(run(plan, tell, kills))
             tell(f"{results.runs[-1]}; in all {dict(results.killed())}")

@@ -36,6 +36,7 @@ import pymysql
 
 from lcc.testing.mariadb import PrivateMariaDb
 from lcc.workers.linux import marked, parents
+from tests.support.processes.starting import PLAIN_SHARE, Process, Start, mixed
 from tests.support.waiting import wait_for
 
 BIN = Path(sys.executable).parent
@@ -101,15 +102,17 @@ class Jobs:
     """A scheduler, managers, and tasks.
 
     :param folder: of all their files.
+    :param how: roles are started.
     :param server: has the tables; None: they are on SQLite.
     """
 
-    def __init__(self, folder: Path, seed: int, server: PrivateMariaDb | None = None) -> None:
+    def __init__(self, folder: Path, seed: int, how: Start, server: PrivateMariaDb | None = None) -> None:
+        self._how = how
         self.folder = folder
         self.server = server
         self.random = random.Random(seed)
         self.kills: Counter[str] = Counter()
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Process] = {}
         self.down: dict[str, float] = {}
         self.workers = folder / "workers"
         self.workers.mkdir()
@@ -148,13 +151,9 @@ class Jobs:
             self.server.launch()
             return
         plugin = "lcc-scheduler" if name == "scheduler" else "lcc-manager"
-        with (self.folder / name / "log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(
-                [BIN / "twistd", "-n", "--pidfile=", plugin, "--config", "lcc.toml"],
-                cwd=self.folder / name,
-                stdout=log,
-                stderr=log,
-            )
+        command = [str(BIN / "twistd"), "-n", "--pidfile=", plugin, "--config", "lcc.toml"]
+        home = self.folder / name
+        self.processes[name] = self._how(command, home, home / "log", os.environ)
 
     # Faults.
 
@@ -324,17 +323,25 @@ def _kill(jobs: Jobs, kills: int, pace_seconds: float, tell: Any) -> Outcome:
     return outcome
 
 
-def run(kills: int, seed: int, pace_seconds: float, tell: Any, backend: str = "sqlite") -> Outcome:
+def run(
+    kills: int,
+    seed: int,
+    pace_seconds: float,
+    tell: Any,
+    backend: str = "sqlite",
+    plain_share: float = PLAIN_SHARE,
+) -> Outcome:
     """One run, in a folder of its own.
 
     :param backend: ``sqlite`` or ``mariadb``.
     :param pace_seconds: between two kills, on average.
+    :param plain_share: of the starts, those that are not forked (:mod:`tests.support.processes.starting`).
     """
     folder = Path(tempfile.mkdtemp(prefix="lcc-kill-jobs-"))
     folder.chmod(0o755)
     with ExitStack() as stack:
         server = stack.enter_context(PrivateMariaDb(durable=True)) if backend == "mariadb" else None
-        jobs = Jobs(folder, seed, server)
+        jobs = Jobs(folder, seed, stack.enter_context(mixed(seed, plain_share)), server)
         outcome = _kill(jobs, kills, pace_seconds, tell)
     subprocess.run(["rm", "-rf", folder], check=True)
     return outcome

@@ -46,6 +46,7 @@ import attrs
 from lcc.model.frontend.moves import Move, MoveState
 from tests.support.ports import free_port
 from tests.support.processes.followers import Follower
+from tests.support.processes.starting import PLAIN_SHARE, Mixed, mixed
 from tests.support.waiting import wait_for
 
 from .cluster import KINDS, Kind, Registered
@@ -102,6 +103,7 @@ class Plan:
     :ivar move_seconds: between two moves, on average.
     :ivar special: every third provider is of one of these kinds.
     :ivar whole: each sub-LCC is one process.
+    :ivar plain_share: of the starts, those that are not forked (:mod:`tests.support.processes.starting`).
     """
 
     seed: int
@@ -118,12 +120,13 @@ class Plan:
     move_seconds: float = 3.0
     special: tuple[Kind, ...] = KINDS
     whole: bool = False
+    plain_share: float = PLAIN_SHARE
 
 
 class Run:
     """See :func:`run`."""
 
-    def __init__(self, plan: Plan, folder: Path, server: Any, tell: Any) -> None:
+    def __init__(self, plan: Plan, folder: Path, server: Any, tell: Any, how: Mixed) -> None:
         self.plan = plan
         self.folder = folder
         self.cells: Counter[str] = Counter()
@@ -133,7 +136,8 @@ class Run:
         self.quiet_seconds: list[float] = []
         self._tell = tell
         self._random = random.Random(plan.seed)
-        self.lccs = SubLccs(folder / "lcc", server, plan.subs, whole=plan.whole)
+        self.how = how
+        self.lccs = SubLccs(folder / "lcc", server, plan.subs, whole=plan.whole, how=how)
         self._port = free_port()
         self.providers: list[Registered] = []
         """All that are known to be there, newcomers included when they were last looked at."""
@@ -432,6 +436,7 @@ class Run:
             "seed": self.plan.seed,
             "backend": self.plan.backend,
             "kills": dict(sorted(self.faults.kills.items())),
+            "starts": dict(self.how.counts),
             "cells": dict(self.cells),
             "missed": dict(self.missed),
             "states": dict(sorted(self.seen.items())),
@@ -454,7 +459,7 @@ def run(plan: Plan, tell: Any = lambda text: None) -> dict[str, Any]:
     (folder / "lcc").mkdir()
     with ExitStack() as stack:
         server = stack.enter_context(SERVERS[plan.backend]()) if plan.backend in SERVERS else None
-        this = Run(plan, folder, server, tell)
+        this = Run(plan, folder, server, tell, stack.enter_context(mixed(plan.seed, plan.plain_share)))
         stack.callback(this.close)
         try:
             report = this.report(began, 0, this.go())
@@ -486,7 +491,14 @@ def main() -> int:
             backend = min(backends, key=lambda name: sum(run["backend"] == name for run in results.runs))
             seed = options.seed if options.seed is not None else new_seed()
             cells = next_cells(results, backend, options.cells, random.Random(seed))
-            plan = Plan(seed, backend, cells, options.each, providers=options.providers)
+            plan = Plan(
+                seed,
+                backend,
+                cells,
+                options.each,
+                providers=options.providers,
+                plain_share=options.plain_share,
+            )
             tell(f"seed {seed} on {backend}")
             report = run(plan, tell)
             if options.seed is not None:

@@ -85,6 +85,7 @@ class Results:
             lines += [
                 f"{backend}: {len(runs)} runs, {hours:.1f} hours, {kills.total():,} kills, {stills.total():,} times a"
                 f" process stood still, {violations} violations",
+                f"  {_rate(runs)}",
                 f"  killed: {_counted(kills)}",
                 f"  stood still: {_counted(stills)}",
                 "  " + ", ".join(f"{what}: {sum(run.get(what, 0) for run in runs):,}" for what in ADDED),
@@ -114,6 +115,17 @@ class Results:
             )
         lines.append(f"all: {len(self.runs)} runs, {self.kills():,} kills, {self.violations()} violations")
         return "\n".join(lines)
+
+
+def _rate(runs: list[dict[str, Any]]) -> str:
+    """Of the runs whose processor time is known."""
+    known = [run for run in runs if "cpu_seconds" in run]
+    kills = sum(sum(run["kills"].values()) for run in known)
+    if not kills:
+        return "kills a minute: unknown"
+    minutes = sum(run["seconds"] for run in known) / 60
+    cpu = sum(run["cpu_seconds"] for run in known)
+    return f"{kills / minutes:.1f} kills a minute, {cpu / kills:.2f} seconds of processor time for each"
 
 
 def _is_slow(run: dict[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 
@@ -24,9 +24,11 @@ from lcc.testing.mariadb import PrivateMariaDb
 from tests.support.ports import free_port
 from tests.support.processes.followers import Follower
 from tests.support.processes.links import Links
+from tests.support.processes.starting import PLAIN_SHARE, Mixed, mixed
 from tests.support.waiting import wait_for
 
 from .cluster import KINDS, Cluster, Kind, Registered
+from .commands import cpu_seconds
 from .evidence import Row, gather, waiting
 from .faults import Faults
 from .journal import Journal
@@ -78,6 +80,8 @@ class Plan:
     :ivar slow_central: the queue manager is far from the central BOT-M, whose BOT-Ms lose their connections to it
         again and again (:mod:`tests.support.processes.links`).
     :ivar damage: in the end some content files are lost or damaged.
+    :ivar plain_share: of the starts, those that are not forked (:mod:`tests.support.processes.starting`).
+    :ivar weights: role -> how often it is chosen, as of :class:`Faults`.
     """
 
     seed: int
@@ -94,6 +98,8 @@ class Plan:
     machines: int = 2
     robots: int = 2
     slow_central: bool = False
+    plain_share: float = PLAIN_SHARE
+    weights: Mapping[str, int] = attrs.field(factory=dict)
 
 
 class Broken(Exception):
@@ -173,10 +179,9 @@ class World:
 class Run:
     """See :func:`run`."""
 
-    WEIGHTS: ClassVar[Mapping[str, int]] = {}
-    """Role -> how often it is chosen, as of :class:`Faults`."""
-
-    def __init__(self, plan: Plan, folder: Path, server: PrivateMariaDb | PrivateGalera | None, tell: Any) -> None:
+    def __init__(
+        self, plan: Plan, folder: Path, server: PrivateMariaDb | PrivateGalera | None, tell: Any, how: Mixed
+    ) -> None:
         self.plan = plan
         self.folder = folder
         self._tell = tell
@@ -184,12 +189,13 @@ class Run:
         home = folder / "lcc"
         home.mkdir()
         self.cluster = self.build(home, server)
+        self.how = self.cluster.how = how
         self.links: Links | None = None
         self.port = free_port()
         self.providers: list[Registered] = self.cluster.register(plan.providers, self.port, plan.special)
         self.world: World | None = None
         self.follower = Follower(f"unix:{self.cluster.sockets()}", folder / "follower")
-        self.faults = Faults(self.cluster, self._random, plan.still_share, self._kill_follower, self.WEIGHTS)
+        self.faults = Faults(self.cluster, self._random, plan.still_share, self._kill_follower, plan.weights)
         self.returns = Returns(self.cluster)
         self.database = self.cluster.open_database()
         self.quiet_seconds: list[float] = []
@@ -447,10 +453,11 @@ def run(plan: Plan, tell: Any = lambda text: None, kind: type[Run] = Run) -> dic
     :returns: what is to be reported of it.
     :raises Broken: promises were broken; everything is kept.
     """
-    began = time.monotonic()
+    began, used = time.monotonic(), cpu_seconds()
     with _kept_if_broken() as folder, ExitStack() as stack:
         server = stack.enter_context(SERVERS[plan.backend]()) if plan.backend in SERVERS else None
-        this = kind(plan, folder, server, tell)
+        how = stack.enter_context(mixed(plan.seed, plan.plain_share))
+        this = kind(plan, folder, server, tell, how)
         stack.callback(this.close)
         try:
             case = this.go()
@@ -462,7 +469,9 @@ def run(plan: Plan, tell: Any = lambda text: None, kind: type[Run] = Run) -> dic
                 each.kill()
                 shutil.copytree(each.folder, folder / f"mariadb{number}", ignore=shutil.ignore_patterns("sock"))
             raise
-        return _report(this, began, 0, this.figures(case))
+        report = _report(this, began, 0, this.figures(case))
+    # All processes have been waited for.
+    return report | {"cpu_seconds": round(cpu_seconds() - used, 1)}
 
 
 def _report(this: Run, began: float, violations: int, judged: dict[str, int]) -> dict[str, Any]:
@@ -472,6 +481,7 @@ def _report(this: Run, began: float, violations: int, judged: dict[str, int]) ->
         "plan": attrs.asdict(this.plan),
         "kills": dict(sorted(this.faults.kills.items())),
         "stills": dict(sorted(this.faults.stills.items())),
+        "starts": dict(this.how.counts),
         "violations": violations,
         **judged,
         "users_killed": this.users_killed,

@@ -18,7 +18,8 @@ from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
@@ -32,9 +33,10 @@ from lcc.storage.database.place import place_beside
 from lcc.testing.galera import PrivateGalera
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.support.ports import free_port
+from tests.support.processes.starting import PLAIN_SHARE, Mixed
 from tests.support.waiting import wait_for
 
-from .cluster import Cluster
+from .cluster import DATABASE, Cluster
 from .commands import new_seed, parser, stop_in_order, tell
 from .evidence import waiting
 from .journal import Journal
@@ -55,9 +57,9 @@ from .sources_oracle import (
 from .sub_lccs import RS_SETTINGS, Found
 
 BACKENDS = ("sqlite", "mariadb", "galera")
-ROLES = ("scheduler", "manager", "rs", "web")
-ONLY_HERE = ("push", "search")
-"""No other test kills these, and few kill the others."""
+ONLY_HERE = ("push", "search", "rs", "web")
+"""No other test kills these."""
+FEW_ELSEWHERE = ("cu", "scheduler", "manager")
 POLL_SECONDS = 15
 NEWCOMER_SECONDS = 10.0
 ANSWER_SECONDS = 20.0
@@ -69,7 +71,7 @@ PROGRESS = (
 )
 """What the journal says of a set that was accepted, a push, a page that was fetched, a delivery: somebody is killed
 just after it."""
-QUIET_SECONDS = 10.0
+QUIET_SECONDS = 5.0
 """So long nothing may happen until somebody is killed all the same."""
 MONITOR = "web1"
 """Its process."""
@@ -139,11 +141,12 @@ class SourcesCluster(Cluster):
 class SourcesRun(Run):
     """See the module."""
 
-    WEIGHTS: ClassVar[Mapping[str, int]] = dict.fromkeys(ROLES, 2) | dict.fromkeys(ONLY_HERE, 6)
     cluster: SourcesCluster
 
-    def __init__(self, plan: Plan, folder: Path, server: PrivateMariaDb | PrivateGalera | None, tell: Any) -> None:
-        super().__init__(plan, folder, server, tell)
+    def __init__(
+        self, plan: Plan, folder: Path, server: PrivateMariaDb | PrivateGalera | None, tell: Any, how: Mixed
+    ) -> None:
+        super().__init__(plan, folder, server, tell, how)
         self._series = {series: self.cluster.open_series(series) for series in LEFT}
         for provider in self.providers:
             root = f"http://127.0.0.1:{self.port}/{provider.name}/"
@@ -303,7 +306,7 @@ def main() -> int:
         while options.seed is not None or results.kills() < options.kills:
             backend = min(backends, key=results.kills)
             seed = new_seed() if options.seed is None else options.seed
-            plan = plan_of(seed, backend, options.each, options.sites)
+            plan = plan_of(seed, backend, options.each, options.sites, results.killed(), options.plain_share)
             tell(f"{plan.kills} kills on {backend}, seed {seed}")
             report = run(plan, tell, SourcesRun)
             if options.seed is not None:
@@ -322,8 +325,22 @@ def main() -> int:
     return 1 if results.violations() else 0
 
 
-def plan_of(seed: int, backend: str, kills: int, sites: int) -> Plan:
-    """One round: coming to rest takes longer than the kills."""
+def plan_of(
+    seed: int,
+    backend: str,
+    kills: int,
+    sites: int,
+    killed: Mapping[str, int] = MappingProxyType({}),
+    plain_share: float = PLAIN_SHARE,
+) -> Plan:
+    """One round: coming to rest takes longer than the kills.
+
+    :param killed: role -> kills in earlier runs; those that were killed least are killed more often.
+    """
+    most = max(killed.get(role, 0) for role in ONLY_HERE)
+    weights = dict.fromkeys(FEW_ELSEWHERE, 2) | {role: 6 + most - killed.get(role, 0) for role in ONLY_HERE}
+    if backend == "galera":
+        weights[DATABASE] = 6
     return Plan(
         seed,
         backend,
@@ -331,11 +348,13 @@ def plan_of(seed: int, backend: str, kills: int, sites: int) -> Plan:
         rounds=1,
         providers=sites,
         pace_seconds=4.0,
-        fault_seconds=1.0,
+        fault_seconds=0.6,
         special=(),
         still_share=0.0,
         unses=1,
         machines=1,
+        plain_share=plain_share,
+        weights=weights,
     )
 
 

@@ -29,6 +29,7 @@ from lcc.storage.queue.moves.fences import applied_upto, held_pieces
 from lcc.testing.galera import PrivateGalera
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.support.processes.front_end import FrontEnd, SubLcc
+from tests.support.processes.starting import Start
 from tests.support.processes.system import BIN
 from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
@@ -134,13 +135,14 @@ class SubLccs:
 
     :param server: has the front end's database; None: SQLite.
     :param whole: each sub-LCC is one process.
+    :param how: processes are started.
     :ivar configs: names of all processes, such as ``two.qm``; ``databases``: those of the database's nodes.
     :ivar still: processes that stand still.
     :ivar meanwhile: called again and again while a database is waited for: whoever was killed is started.
     """
 
     def __init__(
-        self, folder: Path, server: PrivateMariaDb | PrivateGalera | None, subs: int = 3, *, whole: bool = False
+        self, folder: Path, server: PrivateMariaDb | PrivateGalera | None, subs: int = 3, *, whole: bool, how: Start
     ) -> None:
         self.folder = folder
         if isinstance(server, PrivateGalera):
@@ -153,6 +155,8 @@ class SubLccs:
         roles = ("all",) if whole else ROLES
         self.configs = [f"{name}.{role}" for name in self.subs for role in roles]
         self.configs += [f"{FRONT}.{role}" for role in FRONT_ROLES]
+        for place in (self.front, *self.subs.values()):
+            place.how = how
         self.still: set[str] = set()
         self.meanwhile: Callable[[], object] = lambda: None
         self._fe = BlockingDatabase(

@@ -20,6 +20,8 @@ from lcc.admin.cli import main
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
+from .starting import Process, Start, plainly
+
 BIN = Path(sys.executable).parent
 ROLES = ("uns", "qm", "botm", "bot")
 
@@ -93,7 +95,10 @@ class System:
     :param origin: the providers' web server; None: it is no business of this class.
     :param extra: more tables of the configuration.
     :param settings: more lines of the configuration: by table, those outside of all tables by ''.
+    :ivar how: processes are started.
     """
+
+    how: Start = staticmethod(plainly)
 
     def __init__(
         self,
@@ -114,7 +119,7 @@ class System:
             f'[uns]\nlisten = "tcp:{self.port}:interface=127.0.0.1"\nanswer_timeout = 10.0\n{settings.get("uns", "")}'
             f"[bot]\n{settings.get('bot', 'concurrency = 8')}\n{extra}"
         )
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Process] = {}
         self.environment = dict(os.environ, PYTHONFAULTHANDLER="1")
         self.admin("init")
 
@@ -129,14 +134,15 @@ class System:
         for name in names:
             role = name.rstrip("0123456789")
             plugin = "lcc" if role == "all" else f"lcc-{role}"
-            with (self.folder / f"{name}.log").open("ab") as log:
-                self.processes[name] = subprocess.Popen(
-                    [BIN / "twistd", "-n", plugin, "--config", str(self.config_of(name))],
-                    cwd=self.folder,
-                    stdout=log,
-                    stderr=log,
-                    env=self.environment,
-                )
+            self.start_role(name, plugin, self.config_of(name))
+
+    def start_role(self, name: str, plugin: str, config: Path) -> None:
+        """Start a process.
+
+        :param plugin: of ``twistd``.
+        """
+        command = [str(BIN / "twistd"), "-n", plugin, "--config", str(config)]
+        self.processes[name] = self.how(command, self.folder, self.folder / f"{name}.log", self.environment)
 
     def config_of(self, _name: str) -> Path:
         """The configuration of a process."""

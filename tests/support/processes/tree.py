@@ -6,7 +6,6 @@ import hashlib
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -111,14 +110,7 @@ class Tree(System):
     def start(self, *names: str) -> None:
         for name in names:
             role = {"central": "botm"}.get(name, name.rstrip("abcdef").rstrip("0123456789"))
-            with (self.folder / f"{name}.log").open("ab") as log:
-                self.processes[name] = subprocess.Popen(
-                    [sys.executable, BIN / "twistd", "-n", f"lcc-{role}", "--config", str(self.configs[name])],
-                    cwd=self.folder,
-                    stdout=log,
-                    stderr=log,
-                    env=self.environment,
-                )
+            self.start_role(name, f"lcc-{role}", self.configs[name])
 
     def stand_still(self, name: str) -> None:
         """``kill -STOP``: the process keeps all its connections and does nothing."""
