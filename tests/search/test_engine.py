@@ -239,6 +239,29 @@ def test_content_that_cannot_be_had_is_asked_for_again(world: SearchWorld) -> No
     assert world.urls("new") == [URL + "a"] and world.engine.index.counts.missing == 0
 
 
+def test_once_content_can_be_had_again_all_of_it_is_asked_for(world: SearchWorld) -> None:
+    """Of however many pages: they are not asked for in portions a minute apart."""
+    pages = [f"a{number:03}" for number in range(120)]
+    for name in pages:
+        world.lcc.unreadable.add(URL + name)
+        put(world, name, "<p>words")
+    world.advance()
+    assert world.engine.index.counts.missing == len(pages)
+    world.lcc.unreadable = {URL + "a001"}
+    world.advance(2 * MISSING_SECONDS + 15, step=1.0)
+    assert world.engine.index.counts.missing == 1 and len(world.urls("words")) >= 100
+    asked: list[Any] = []
+    packages = world.lcc.packages
+
+    async def counted(since: str | None = "0", **fields: Any) -> Any:
+        asked.extend([fields["key"]] if since is None else [])
+        return await packages(since, **fields)
+
+    world.lcc.packages = counted  # type: ignore[method-assign]
+    world.advance(5 * MISSING_SECONDS, step=1.0)
+    assert 2 <= len(asked) <= 5, "what cannot be had is asked for once a minute"
+
+
 def test_what_has_changed_since_its_content_was_missing_comes_with_the_changes(world: SearchWorld) -> None:
     """So the index is never ahead of its token: what it has can be lost with a backup that is put back only if the
     token is."""

@@ -32,7 +32,7 @@ _WAIT_SECONDS = 60
 _COMMIT_SECONDS = 30.0
 """What was read is committed after so long, however much there is still to read, and however little to index."""
 MISSING_SECONDS = 60.0
-"""How often pages are asked for again whose content could not be had."""
+"""How often pages are asked for again whose content could not be had, while it still cannot."""
 _MISSING_AT_ONCE = 50
 
 
@@ -97,21 +97,25 @@ class Follower:
         :raises OSError: the index cannot be written; it goes on from the last commit.
         """
         try:
-            if self._index.counts.missing and self._clock.seconds() - self._asked_missing >= MISSING_SECONDS:
-                self._asked_missing = self._clock.seconds()
+            missing, now = self._index.counts.missing, self._clock.seconds()
+            asks_again = bool(missing) and now - self._asked_missing >= MISSING_SECONDS
+            if asks_again:
+                self._asked_missing = now
                 await self._read_missing()
-            await self._follow()
+            await self._follow(wait=not asks_again)
+            if asks_again and self._index.counts.missing < missing:
+                self._asked_missing = now - MISSING_SECONDS  # the next ones at once: they can probably be had, too
         except BaseException:
             self.begin_anew()
             raise
 
-    async def _follow(self) -> None:
+    async def _follow(self, wait: bool) -> None:
         token = self._token or self._index.token or BEGINNING
-        wait = _WAIT_SECONDS if self._all_read else 0
+        wait_seconds = _WAIT_SECONDS if wait and self._all_read else 0
         try:
-            self.is_caught_up = bool(wait)
+            self.is_caught_up = bool(wait_seconds)
             limit = self._settings.pages_at_once
-            stream = await self._client.packages(token, wait=wait, limit=limit, **self._content)
+            stream = await self._client.packages(token, wait=wait_seconds, limit=limit, **self._content)
         except StartAgain as error:
             self._index.confirm()  # it is for the same pages: that is said first
             _log.warn(
