@@ -79,7 +79,10 @@ def test_any_order_of_words_names_it_by_all(order: list[tuple[int, int]]) -> Non
     [
         # An older operation of the same source does nothing, whatever others have said since.
         (NOTICE, LISTED, 6, cached(10, TOLD, "4:7"), Action.OLDER, TOLD),
-        (NOTICE, LISTED, 7, cached(10, TOLD, "4:7"), Action.KNOWN, TOLD | LISTED),
+        # A document may have been read after the newer word: the page may have changed since that was said.
+        (NOTICE, LISTED, 7, cached(10, TOLD, "4:7"), Action.AGAIN, TOLD | LISTED),
+        (IFABSENT, LISTED, 7, cached(10, TOLD, "4:7"), Action.KNOWN, TOLD | LISTED),
+        (NOTICE, PUSHED, 7, cached(10, TOLD, "2:7"), Action.KNOWN, TOLD | PUSHED),
         (RETRACT, LISTED, 6, cached(10, TOLD | LISTED, "4:7"), Action.OLDER, TOLD | LISTED),
         # A deletion takes away what was said before it, and hints with it.
         (DELETE, LISTED, 8, cached(5, TOLD | FEED), Action.DELETE, 7),
@@ -238,7 +241,9 @@ def fetched(connseq: int, source: int, words: str = "", **more: object) -> Cache
         (IFABSENT, TOLD, 5, 0, QueuedState(False, 5, TOLD), None, Action.FETCH, Standing(5)),
         (IFABSENT, TOLD, 4, 0, QueuedState(False, 5, TOLD), None, Action.OLDER, Standing(5, 0, "1:5")),
         # The attributes are of the newer one of two rows.
-        (NOTICE, LISTED, 7, 0, WAITS, cached(5, TOLD), Action.KNOWN, Standing(9, TOLD | LISTED, "4:7")),
+        (NOTICE, LISTED, 7, 0, WAITS, cached(5, TOLD), Action.AGAIN, Standing(9, TOLD | LISTED, "4:7")),
+        (SAME, LISTED, 7, 0, None, fetched(9, TOLD), Action.KNOWN, Standing(9, TOLD | LISTED, "4:7")),
+        (SAME, LISTED, 7, 0, WAITS, fetched(5, TOLD), Action.AGAIN, Standing(9, TOLD | LISTED, "4:7")),
         (NOTICE, LISTED, 9, 0, WAITS, cached(5, TOLD), Action.AGAIN, Standing(9, TOLD | LISTED)),
         # To others, what the provider tells itself is confirmed if it is as they say.
         (SAME, PUSHED, 8, 0, None, fetched(5, TOLD), Action.CONFIRM, Standing(5, TOLD | PUSHED, "2:8")),

@@ -2,8 +2,9 @@
 
 The site's own words (told, pushed, listed) are ordered among each other by the order numbers of their sets.  Each has
 its own last number: an operation that is older than the last one of the same source does nothing.  One that is older
-than the row's attributes still counts as naming it.  A deletion by any of them takes away all that were said before
-it, and the hints; ``retract`` takes away its own source only.  What nobody names any longer is deleted; what is only
+than the row's attributes still counts as naming it, and an entry of a document, which may have been read after the
+newer word, as something to fetch again.  A deletion by any of them takes away all that were said before it, and the
+hints; ``retract`` takes away its own source only.  What nobody names any longer is deleted; what is only
 polled from then on is withdrawn: to its provider and to content users it is gone.
 
 The attributes of what the provider tells itself are the provider's: to other sources it is something to fetch again.
@@ -22,7 +23,8 @@ from lcc.model import COUNTED, HINTS, SITE, Action, CachedState, Decision, Queue
 
 _SITE, _HINTS = int(SITE), int(HINTS)
 _TOLD, _POLLED = int(Source.TOLD), int(Source.POLLED)
-_OWN_WORDS = (_TOLD, int(Source.PUSHED), int(Source.LISTED))
+_LISTED = int(Source.LISTED)
+_OWN_WORDS = (_TOLD, int(Source.PUSHED), _LISTED)
 
 
 def decide_among(
@@ -174,9 +176,13 @@ class _Said:
         before = self.mask
         self.mask |= named | (self.source & ~_SITE)
         counted = before & COUNTED
-        if counted and self.connseq < self.attributes:
-            return self.answer(Action.KNOWN)
         notice, shown = self.notice, self.shown
+        if counted and self.connseq < self.attributes:
+            # A document is read after its number was drawn: it may tell of a change that the newer word did not know.
+            may_be_newer = self.source & _LISTED and not notice.ifabsent
+            if may_be_newer and (shown is None or self.waits or not is_unchanged(notice, shown)):
+                return self.again()
+            return self.answer(Action.KNOWN)
         if before & _TOLD and not self.source & _TOLD:
             if notice.ifabsent:
                 return self.answer(Action.KNOWN)
