@@ -1,4 +1,5 @@
-"""A private Galera cluster for tests: three MariaDB servers on loopback that have the same databases.
+"""A private Galera cluster for tests: three MariaDB servers that have the same databases, on loopback, or each on a
+host of its own.
 
 Needs what :mod:`lcc.testing.mariadb` needs, and Galera's library (Debian: galera-4).
 """
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+import attrs
 import pymysql
 
 from lcc.testing.mariadb import MariaDbMissing, PrivateMariaDb
@@ -57,17 +59,33 @@ fi
 """
 
 
+@attrs.frozen
+class Host:
+    """Where a node runs.
+
+    :ivar clients: its address for clients; ``group``: for the other nodes.
+    :ivar command: stands before a command that is to run there.
+    """
+
+    clients: str = "127.0.0.1"
+    group: str = "127.0.0.1"
+    command: tuple[str, ...] = ()
+
+
 class GaleraNode(PrivateMariaDb):
     """One of them.
 
     :param ports: for clients, for the other nodes, for what is sent to it when it joins.
-    :param cluster: of all nodes' second ports.
+    :param cluster: where all nodes listen for the others.
     :param scripts: folder with the script by which state is transferred, and for what that writes.
     """
 
-    def __init__(self, name: str, ports: Sequence[int], cluster: Sequence[int], scripts: Path, durable: bool) -> None:
-        super().__init__(durable=durable, log_mib=16, port=ports[0])
+    def __init__(
+        self, name: str, host: Host, ports: Sequence[int], cluster: Sequence[str], scripts: Path, durable: bool
+    ) -> None:
+        super().__init__(durable=durable, log_mib=16, port=ports[0], address=host.clients)
         self.name = name
+        self.host = host
         self.port = ports[0]
         self._ports = ports
         self._cluster = cluster
@@ -98,24 +116,25 @@ class GaleraNode(PrivateMariaDb):
     def _options(self) -> list[str]:
         group, transfers = self._ports[1:]
         options = {
-            "gmcast.listen_addr": f"tcp://127.0.0.1:{group}",
-            "ist.recv_addr": f"127.0.0.1:{transfers}",
+            "gmcast.listen_addr": f"tcp://{self.host.group}:{group}",
+            "ist.recv_addr": f"{self.host.group}:{transfers}",
             "gcache.size": "128M",
             # Whoever has gone is waited for as long as it takes.
             "pc.wait_prim_timeout": "PT1H",
         }
         return [
+            *self.host.command,
             *super().command(),
             *("--innodb-buffer-pool-size=64M", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2"),
             # A statement that cannot be replicated is refused.
             *("--wsrep-on=ON", "--wsrep-mode=STRICT_REPLICATION,REQUIRED_PRIMARY_KEY"),
             f"--wsrep-provider={self._library}",
             "--wsrep-provider-options=" + ";".join(f"{name}={value}" for name, value in options.items()),
-            "--wsrep-cluster-address=gcomm://" + ",".join(f"127.0.0.1:{port}" for port in self._cluster),
+            "--wsrep-cluster-address=gcomm://" + ",".join(self._cluster),
             *(
                 "--wsrep-cluster-name=lcc",
                 f"--wsrep-node-name={self.name}",
-                f"--wsrep-node-address=127.0.0.1:{group}",
+                f"--wsrep-node-address={self.host.group}:{group}",
             ),
             f"--wsrep-sst-method={_TRANSFER}",
         ]
@@ -161,12 +180,16 @@ class PrivateGalera:
 
     :param ports: :data:`PORTS` that nobody listens on.
     :param durable: as of :class:`lcc.testing.mariadb.PrivateMariaDb`.
+    :param hosts: of its nodes.
     :ivar nodes: those of them that were killed included.
     :raises MariaDbMissing: something is not installed, or does not start.
     """
 
-    def __init__(self, ports: Sequence[int], *, durable: bool = False) -> None:
+    def __init__(
+        self, ports: Sequence[int], *, durable: bool = False, hosts: Sequence[Host] = (Host(),) * NODES
+    ) -> None:
         self._durable = durable
+        self._hosts = hosts
         self._ports = [ports[number::NODES] for number in range(NODES)]
         self.nodes: list[GaleraNode] = []
         self._scripts = Path(tempfile.mkdtemp(prefix="lcc-galera-"))
@@ -191,9 +214,10 @@ class PrivateGalera:
         script.chmod(0o755)
         # The nodes may run as another user.
         self._scripts.chmod(0o777)
-        group = [ports[1] for ports in self._ports]
-        for number, ports in enumerate(self._ports):
-            self.nodes.append(GaleraNode(f"node{number + 1}", ports, group, self._scripts, self._durable))
+        places = list(zip(self._hosts, self._ports, strict=True))
+        group = [f"{host.group}:{ports[1]}" for host, ports in places]
+        for number, (host, ports) in enumerate(places, 1):
+            self.nodes.append(GaleraNode(f"node{number}", host, ports, group, self._scripts, self._durable))
         first, *others = self.nodes
         first.start()
         first.end()
@@ -238,7 +262,7 @@ class PrivateGalera:
 
     def url(self, name: str, *nodes: GaleraNode) -> str:
         """The URL of a database, with these nodes in this order; none: all."""
-        servers = ",".join(f"127.0.0.1:{node.port}" for node in nodes or self.nodes)
+        servers = ",".join(f"{node.host.clients}:{node.port}" for node in nodes or self.nodes)
         return f"mysql://{USER}:{PASSWORD}@{servers}/{name}"
 
 

@@ -36,7 +36,7 @@ class PrivateMariaDb:
     :param durable: commits are synced to disk (for benchmarks; tests are faster without).
     :param folder: everything is in a new folder there; None: where temporary files are, or in memory if not durable.
     :param log_mib: size of its redo log, which is there from the start.
-    :param port: it listens on 127.0.0.1, too; 0: it does not.
+    :param port: it listens on ``address``, too; 0: it does not.
     :param tls: PEM files for that port: the server's key, its certificate, and the authority of its clients.
     :ivar folder: everything that it keeps is there; ``data`` of it in a folder below.
     :raises MariaDbMissing: it is not installed, or does not start; the text says what to do.
@@ -50,6 +50,7 @@ class PrivateMariaDb:
         log_mib: int = 256,
         port: int = 0,
         tls: tuple[Path, Path, Path] | None = None,
+        address: str = "127.0.0.1",
     ) -> None:
         self._install = _program("mariadb-install-db")
         self._server = _program("mariadbd")
@@ -61,6 +62,7 @@ class PrivateMariaDb:
         self.folder = Path(tempfile.mkdtemp(prefix="lcc-mariadb-", dir=folder))
         self._log_mib = log_mib
         self._port = port
+        self._address = address
         self._tls = tls
         self.socket = self.folder / "sock"
         self.data = self.folder / "data"
@@ -152,7 +154,7 @@ class PrivateMariaDb:
     def _network(self) -> list[str]:
         if not self._port:
             return ["--skip-networking"]
-        arguments = ["--bind-address=127.0.0.1", f"--port={self._port}"]
+        arguments = [f"--bind-address={self._address}", f"--port={self._port}"]
         if self._tls is None:
             return [*arguments, "--skip-ssl"]
         return arguments + [f"--ssl-{name}={self.folder / name}" for name in _TLS_FILES]

@@ -12,7 +12,8 @@ import tempfile
 from pathlib import Path
 
 from tests.support.processes.apart import Apart
-from tests.support.processes.network import Network, NoNetwork
+from tests.support.processes.namespace import NoNetwork
+from tests.support.processes.network import Network
 from tests.support.waiting import wait_for
 
 WEATHERS: tuple[tuple[float, float], ...] = ((0, 0), (5, 0), (25, 0), (50, 0), (100, 0), (25, 0.01), (50, 0.01))

@@ -13,7 +13,8 @@ from random import Random
 import pytest
 
 from tests.support.processes.apart import Apart
-from tests.support.processes.network import Network, NoNetwork
+from tests.support.processes.namespace import NoNetwork
+from tests.support.processes.network import Network
 from tests.support.processes.system import Site
 from tests.support.waiting import wait_for
 

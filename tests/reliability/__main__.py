@@ -6,11 +6,13 @@ was broken ends it; the run's folder is kept, and its violations stand in the fi
 
 from __future__ import annotations
 
+import argparse
 import sys
 
+from .cluster import DATABASE
 from .commands import new_seed, parser, stop_in_order, tell
 from .results import Results
-from .run import Broken, Plan, run
+from .run import NODES_WEIGHT, PART_SHARE, Broken, Plan, run
 
 BACKENDS = ("sqlite", "mariadb")
 
@@ -32,15 +34,14 @@ def main() -> int:
     results = Results(options.results)
     backends = (options.backend,) if options.backend else BACKENDS
     try:
-        slow, share = options.slow_central, options.plain_share
+        slow = options.slow_central
         if options.seed is not None:
-            plan = Plan(options.seed, backends[0], options.each, options.rounds, slow_central=slow, plain_share=share)
-            print(run(plan, tell), flush=True)
+            print(run(_plan(options, options.seed, backends[0], options.each), tell), flush=True)
             return 0
         while not options.table and (reached := results.kills(slow_central=slow)) < options.kills:
             backend = min(backends, key=lambda name: results.kills(name, slow_central=slow))
             kills = min(options.each, max(2, options.kills - reached))
-            plan = Plan(new_seed(), backend, kills, options.rounds, slow_central=slow, plain_share=share)
+            plan = _plan(options, new_seed(), backend, kills)
             tell(f"{plan.kills} kills on {backend}, seed {plan.seed}")
             results.add(run(plan, tell))
             tell(f"{results.kills(slow_central=slow)} kills in all")
@@ -53,6 +54,19 @@ def main() -> int:
         pass
     print(results.table())
     return 1 if results.violations() else 0
+
+
+def _plan(options: argparse.Namespace, seed: int, backend: str, kills: int) -> Plan:
+    return Plan(
+        seed,
+        backend,
+        kills,
+        options.rounds,
+        slow_central=options.slow_central,
+        plain_share=options.plain_share,
+        part_share=PART_SHARE,
+        weights={DATABASE: NODES_WEIGHT} if backend == "galera" else {},
+    )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ from tests.support.processes.tree import Tree
 LEASE_SECONDS = 12
 SLOT_SECONDS = 10
 SETTINGS = {
-    "": f'timezone = "UTC"\nslots = 24\nslot_seconds = {SLOT_SECONDS}\n',
+    # Nodes of a database may be on hosts of their own.
+    "": f'timezone = "UTC"\nslots = 24\nslot_seconds = {SLOT_SECONDS}\n[tls]\ninsecure = true\n',
     "database": "connect_timeout = 2.0\nquery_timeout = 8.0\n",
     "uns": "errors_shown = 10000\nconnections_per_provider = 20\ndatabase_timeout = 8.0\n",
     "qm": f"lease = {LEASE_SECONDS}\nerrors_kept = 100000\nattempts_max = 3\nretry_initial = 0.5\n"
@@ -175,6 +176,11 @@ class Cluster(Tree):
         return self.folder / "cu" / "cu.sock"
 
     # The database and the folders.
+
+    @property
+    def database_name(self) -> str:
+        """At its server."""
+        return self._database_url.partition("?")[0].rpartition("/")[2]
 
     def open_database(self) -> BlockingDatabase:
         """A connection of the test's own."""

@@ -1,4 +1,5 @@
-"""What is done to the processes of a kill test, at random: kills, several at once, standing still beyond a lease."""
+"""What is done to the processes of a kill test, at random: kills, several at once, standing still beyond a lease;
+nodes of a Galera cluster are parted from the others, from their clients, or from both."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from typing import Any, Protocol
 
 import attrs
 
+from tests.support.servers.parted_galera import PartedGalera, Parting
+
 from .cluster import LEASE_SECONDS
 
 SEVERAL, EVERYTHING = 0.12, 0.02
@@ -21,6 +24,10 @@ STILL_SECONDS = (2.0, LEASE_SECONDS + 3.0, LEASE_SECONDS + 12.0)
 """The last two: longer than a lease; the last: longer than silence is endured, too."""
 STILL_MAX = 3
 """Processes that stand still at once."""
+PARTED_SECONDS = (3.0, 12.0, 30.0)
+"""A node is suspected after 5 seconds, and given up after 15."""
+LONG_PARTED_SECONDS = 25.0
+"""After so long a node that is parted from the others knows that it is in no majority."""
 
 
 class Processes(Protocol):
@@ -52,8 +59,8 @@ class Processes(Protocol):
 class Fault:
     """What was done.
 
-    :ivar what: ``kill`` or ``still``.
-    :ivar until: when the process was started again, or went on.
+    :ivar what: ``kill``, ``still`` or ``part``.
+    :ivar until: when the process was started again, or went on, or was reached again.
     """
 
     what: str
@@ -68,9 +75,12 @@ class Faults:
     :param still_share: of the faults, those that let a process stand still.
     :param follower: kills and starts the content user.
     :param weights: role -> how often it is chosen; 1 for those that are not named.
+    :param galera: its nodes are parted; ``part_share``: of the faults, those.
     :ivar done: all that was done.
     :ivar kills: role -> kills.
     :ivar stills: role -> how often it stood still.
+    :ivar parted: from whom -> how often a node was.
+    :ivar long_parted: what nodes that were parted from the others for long said of themselves in the end.
     """
 
     def __init__(
@@ -80,8 +90,12 @@ class Faults:
         still_share: float,
         follower: Callable[[], None],
         weights: Mapping[str, int] = MappingProxyType({}),
+        galera: PartedGalera | None = None,
+        part_share: float = 0.0,
     ) -> None:
         self._weights = weights
+        self._galera = galera
+        self._part_share = part_share
         self._cluster = cluster
         self._random = random
         self._still_share = still_share
@@ -91,12 +105,14 @@ class Faults:
         self.done: list[Fault] = []
         self.kills: Counter[str] = Counter()
         self.stills: Counter[str] = Counter()
+        self.parted: Counter[str] = Counter()
+        self.long_parted: Counter[str] = Counter()
 
     def step(self, spared: Collection[str] = ()) -> None:
         """Do the next thing, but not to these."""
         random = self._random
         luck = random.random()
-        left_alone = {*self._cluster.still, *spared}
+        left_alone = {*self._cluster.still, *self._parted_now(), *spared}
         up = [name for name in self._victims if self._cluster.is_up(name) and name not in left_alone]
         if not up:
             return
@@ -109,8 +125,20 @@ class Faults:
         elif luck >= 1 - self._still_share:
             if len(self._cluster.still) < STILL_MAX:
                 self._stand_still(self._choose(up))
+        elif luck >= 1 - self._still_share - self._part_share and self._may_part(up):
+            self._part(self._random.choice(self._may_part(up)))
         else:
             self._kill([self._choose(up)])
+
+    def _parted_now(self) -> list[str]:
+        parted = {} if self._galera is None else self._galera.parted
+        return [name for name, node in self._cluster.databases.items() if getattr(node, "name", "") in parted]
+
+    def _may_part(self, up: list[str]) -> list[str]:
+        """One at a time."""
+        if self._galera is None or self._galera.parted:
+            return []
+        return [name for name in up if name in self._cluster.databases]
 
     def _choose(self, names: list[str]) -> str:
         roles = sorted({self._cluster.role(name) for name in names})
@@ -137,6 +165,14 @@ class Faults:
         seconds = self._random.choice(STILL_SECONDS) * self._random.uniform(1, 1.2)
         self._due.append((now + seconds, "still", name, now))
 
+    def _part(self, name: str) -> None:
+        assert self._galera is not None
+        how = self._random.choice(list(Parting))
+        self._galera.part(self._cluster.databases[name], how)
+        self.parted[how.name.lower()] += 1
+        now = time.time()
+        self._due.append((now + self._random.choice(PARTED_SECONDS), "part", name, now))
+
     def tick(self) -> list[str]:
         """Start what is due to be started, let go on what is due to; gives what was started."""
         now = time.time()
@@ -154,7 +190,16 @@ class Faults:
     def _end(self, what: str, name: str, since: float) -> list[str]:
         if what == "kill":
             self._cluster.start(name)
-        else:
+        elif what == "still":
             self._cluster.go_on(name)
+        else:
+            self._mend(name, time.time() - since)
         self.done.append(Fault(what, name, since, time.time()))
         return [name] if what == "kill" else []
+
+    def _mend(self, name: str, seconds: float) -> None:
+        assert self._galera is not None
+        node = self._cluster.databases[name]
+        if seconds >= LONG_PARTED_SECONDS and self._galera.parted[node.name] is not Parting.CLIENTS:
+            self.long_parted[node.status("wsrep_cluster_status") or "unknown"] += 1
+        self._galera.mend(node)

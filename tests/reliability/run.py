@@ -24,15 +24,18 @@ from lcc.testing.mariadb import PrivateMariaDb
 from tests.support.ports import free_port
 from tests.support.processes.followers import Follower
 from tests.support.processes.links import Links
+from tests.support.processes.namespace import NoNetwork
 from tests.support.processes.starting import PLAIN_SHARE, Mixed, mixed
+from tests.support.servers.parted_galera import PartedGalera
 from tests.support.waiting import wait_for
 
 from .cluster import KINDS, Cluster, Kind, Registered
-from .commands import cpu_seconds
+from .commands import cpu_seconds, tell
 from .evidence import Row, gather, waiting
 from .faults import Faults
 from .journal import Journal
 from .logs import faults_in_logs
+from .nodes import check_nodes
 from .oracle import Case, Violation, check_feed, figures, judge
 from .pages import version_of
 from .returns import Returns
@@ -53,13 +56,28 @@ DAMAGES: dict[str, Callable[[Path, bytes], Any]] = {
     "hash": lambda path, data: path.write_bytes(data[:-1] + b"!"),
 }
 """What may have happened to a content file, as ``lcc-admin fsck`` calls it."""
+
+
+def galera() -> PrivateGalera:
+    """A cluster whose nodes can be parted, where that is possible."""
+    ports = [free_port() for _ in range(PORTS)]
+    try:
+        return PartedGalera(ports, durable=True)
+    except NoNetwork as why:
+        tell(f"nodes are killed and stopped, but not parted: {why}")
+        return PrivateGalera(ports, durable=True)
+
+
 SERVERS: dict[str, Callable[[], PrivateMariaDb | PrivateGalera]] = {
     "mariadb": lambda: PrivateMariaDb(durable=True),
-    "galera": lambda: PrivateGalera([free_port() for _ in range(PORTS)], durable=True),
+    "galera": galera,
 }
 ROOT = Path(__file__).parents[2]
 
-
+PART_SHARE = 0.1
+"""Of the faults on a Galera cluster, those that part a node."""
+NODES_WEIGHT = 6
+"""How often a node of a Galera cluster is chosen, as of :class:`Faults`."""
 ANSWER_SECONDS, FAR_ANSWER_SECONDS = 0.03, 1.6
 """Of the providers' web server.  Where the queue manager is far, an order goes to another machine a second after it
 has gone astray: two robots at one provider are seen only if the first one still waits for its answer."""
@@ -81,6 +99,7 @@ class Plan:
         again and again (:mod:`tests.support.processes.links`).
     :ivar damage: in the end some content files are lost or damaged.
     :ivar plain_share: of the starts, those that are not forked (:mod:`tests.support.processes.starting`).
+    :ivar part_share: of the faults, those that part a node of a Galera cluster from the network.
     :ivar weights: role -> how often it is chosen, as of :class:`Faults`.
     """
 
@@ -99,6 +118,7 @@ class Plan:
     robots: int = 2
     slow_central: bool = False
     plain_share: float = PLAIN_SHARE
+    part_share: float = 0.0
     weights: Mapping[str, int] = attrs.field(factory=dict)
 
 
@@ -195,7 +215,16 @@ class Run:
         self.providers: list[Registered] = self.cluster.register(plan.providers, self.port, plan.special)
         self.world: World | None = None
         self.follower = Follower(f"unix:{self.cluster.sockets()}", folder / "follower")
-        self.faults = Faults(self.cluster, self._random, plan.still_share, self._kill_follower, plan.weights)
+        self._server = server
+        self.faults = Faults(
+            self.cluster,
+            self._random,
+            plan.still_share,
+            self._kill_follower,
+            plan.weights,
+            server if isinstance(server, PartedGalera) else None,
+            plan.part_share,
+        )
         self.returns = Returns(self.cluster)
         self.database = self.cluster.open_database()
         self.quiet_seconds: list[float] = []
@@ -318,7 +347,7 @@ class Run:
         evidence = gather(self.cluster, self.database)
         assert self.world is not None
         case = Case(self.providers, self.port, Journal.read(self.world.journal), evidence, self.faults.done)
-        violations = [*self.verdict(case), *self._logs(), *self._memory()]
+        violations = [*self.verdict(case), *self._nodes(), *self._logs(), *self._memory()]
         if violations:
             raise Broken(violations, self.folder)
         return case
@@ -327,6 +356,10 @@ class Run:
         """What is wrong with the cache, and with what content users have of it."""
         yield from judge(case)
         yield from soon(lambda: check_feed(case, self.follower.copy()))
+
+    def _nodes(self) -> Iterator[Violation]:
+        if isinstance(self._server, PrivateGalera):
+            yield from soon(lambda: check_nodes(self._server, self.cluster.database_name))
 
     def figures(self, case: Case) -> dict[str, int]:
         """How much there was to judge."""
@@ -481,6 +514,8 @@ def _report(this: Run, began: float, violations: int, judged: dict[str, int]) ->
         "plan": attrs.asdict(this.plan),
         "kills": dict(sorted(this.faults.kills.items())),
         "stills": dict(sorted(this.faults.stills.items())),
+        "parted": dict(sorted(this.faults.parted.items())),
+        "long_parted": dict(sorted(this.faults.long_parted.items())),
         "starts": dict(this.how.counts),
         "violations": violations,
         **judged,

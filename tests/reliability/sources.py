@@ -43,7 +43,7 @@ from .journal import Journal
 from .moves_oracle import check_newcomers, registered
 from .oracle import Case, Violation, check_feed
 from .results import Results
-from .run import PATIENCE_SECONDS, Broken, Plan, Run, run, soon
+from .run import NODES_WEIGHT, PART_SHARE, PATIENCE_SECONDS, Broken, Plan, Run, run, soon
 from .sites import DOCUMENTS, FEED, SITEMAP, Site
 from .sources_oracle import (
     TAKEN,
@@ -340,7 +340,7 @@ def plan_of(
     most = max(killed.get(role, 0) for role in ONLY_HERE)
     weights = dict.fromkeys(FEW_ELSEWHERE, 2) | {role: 6 + most - killed.get(role, 0) for role in ONLY_HERE}
     if backend == "galera":
-        weights[DATABASE] = 6
+        weights[DATABASE] = NODES_WEIGHT
     return Plan(
         seed,
         backend,
@@ -354,6 +354,7 @@ def plan_of(
         unses=1,
         machines=1,
         plain_share=plain_share,
+        part_share=PART_SHARE,
         weights=weights,
     )
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from .namespace import Namespace, NoNetwork
+
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
-
-
-class NoNetwork(Exception):
-    """This machine does not let tests make networks, and why."""
 
 
 class Network:
@@ -23,26 +20,14 @@ class Network:
     """
 
     def __init__(self, seed: str = "1") -> None:
-        if os.geteuid() != 0:
-            raise NoNetwork("only root may make network namespaces")
+        self._ether: subprocess.Popen[str] | None = None
+        self._hosts = []
         if not Path("/dev/net/tun").exists():
             raise NoNetwork("there is no /dev/net/tun")
-        # Each is there as long as the process is.
-        self._holders = [
-            subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            for _ in ADDRESSES
-        ]
-        for holder in self._holders:
-            assert holder.stdin is not None and holder.stdout is not None
-            holder.stdin.write(b"\n")
-            holder.stdin.flush()
-            if not holder.stdout.read(1):
-                self.close()
-                raise NoNetwork("no network namespace can be made here")
+        for _ in ADDRESSES:
+            self._hosts.append(Namespace())
         places = [
-            word
-            for holder, address in zip(self._holders, ADDRESSES, strict=True)
-            for word in (str(holder.pid), address)
+            word for host, address in zip(self._hosts, ADDRESSES, strict=True) for word in (str(host.pid), address)
         ]
         script = Path(__file__).with_name("ether.py")
         self._ether = subprocess.Popen(
@@ -56,7 +41,7 @@ class Network:
 
     def on(self, host: int) -> list[str]:
         """What stands before a command that is to run on a host."""
-        return ["nsenter", f"--net=/proc/{self._holders[host].pid}/ns/net", "--"]
+        return self._hosts[host].on
 
     def weather(self, **weather: Any) -> dict[str, int]:
         """Change it, as :mod:`ether` has it; what it does not name stays.
@@ -70,7 +55,8 @@ class Network:
 
     def close(self) -> None:
         """End it all; processes that still run on the hosts keep them."""
-        for process in (*self._holders, getattr(self, "_ether", None)):
-            if process is not None:
-                process.kill()
-                process.communicate()
+        for host in self._hosts:
+            host.close()
+        if self._ether is not None:
+            self._ether.kill()
+            self._ether.communicate()
