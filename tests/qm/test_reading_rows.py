@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from lcc.model import Ahead, Cursor, QueueRow, Recorded, Waiting
-from lcc.roles.qm.schedule.work import FetchInfo, ProviderWork
+from lcc.roles.qm.schedule.scheduler import Scheduler
+from lcc.roles.qm.schedule.work import FetchInfo, Limits, ProviderWork
 from tests.qm.model import NOW, key_of, row_of, scheduler
 
 NOTHING = Recorded((), {}, {}, False)
@@ -77,6 +80,85 @@ def test_partial_sets_pass_a_full_one_once_a_quantum_and_half_of_it() -> None:
     assert rig.take() == (5, 4)
     assert rig.read() == [Cursor(1, 5, 8, 4)], "its buffer is half empty"
     assert rig.read() == [Cursor(1, 6, 0, 3, True)] and rig.memory[:2] == [(8, 2), (5, 5)]
+
+
+def test_the_set_that_it_is_in_is_known() -> None:
+    rig = Rig(full=2)
+    rig.read()
+    assert rig.work.psetid == 5
+    while rig.take() != (5, 2):
+        pass
+    rig.subject.work_arrived(1, 9, 1)
+    rig.rows.append(row_of(1, 9, 1))
+    while rig.take() is not None or rig.read():
+        if rig.subject.active(1) is None:
+            break
+        psetid = rig.work.psetid
+    assert psetid == 9
+
+
+def test_partial_sets_go_on_where_the_full_one_has_none_in_memory() -> None:
+    rig = Rig(quantum=6, read_ahead=2)
+    rig.read()
+    rig.read()
+    work = rig.work
+    assert work.express and len(work.buffer) == 2
+    # Its rows are changed: they are read again, while those of the partial sets are there.
+    rig.subject.touched([row.key for row in work.buffer])
+    assert not work.buffer
+    assert rig.take() == (7, 1)
+
+
+def test_nothing_is_read_twice_at_the_same_time() -> None:
+    rig = Rig()
+    (cursor,) = rig.subject.wants_read_ahead(10)
+    rig.subject.provider_changed(1, Limits(), NOW)
+    rig.subject.work_arrived(1, 5, 21)
+    assert rig.subject.wants_read_ahead(10) == []
+    rig.subject.rows_read([cursor], [rig.ahead(cursor)], {})
+    assert [again.seq for again in rig.subject.wants_read_ahead(10)] == [0]
+
+
+@pytest.mark.parametrize(("providers", "read"), [(8, 1), (9, 0)])
+def test_what_is_half_empty_is_read_once_one_in_eight_wants_some(providers: int, read: int) -> None:
+    subject = several(providers)
+    for _ in range(4):
+        hand_out(subject, 1)
+    assert len(subject.wants_read_ahead(10)) == read
+
+
+def test_what_is_at_a_quarter_is_read_at_once() -> None:
+    subject = several(20)
+    for left in (7, 6, 5, 4, 3):
+        hand_out(subject, 1)
+        assert subject.wants_read_ahead(10) == [], f"{left} rows of 8 are there"
+    hand_out(subject, 1)
+    assert [cursor.pid for cursor in subject.wants_read_ahead(10)] == [1]
+
+
+def several(providers: int) -> Scheduler:
+    """So many have their turn, each with eight rows in memory."""
+    subject = scheduler(8)
+    subject.delays.load([], 86400.0, NOW)
+    subject.load([Waiting(1, pid) for pid in range(1, providers + 1)])
+    subject.fill(providers)
+    cursors = subject.wants_read_ahead(providers)
+    aheads = [Ahead(each.pid, [row_of(each.pid, 1, seq) for seq in range(1, 9)]) for each in cursors]
+    subject.rows_read(cursors, aheads, {each.pid: FetchInfo("") for each in cursors})
+    assert subject.wants_read_ahead(providers) == []
+    return subject
+
+
+def hand_out(subject: Scheduler, pid: int) -> None:
+    """The next row of this provider goes out, and comes back."""
+    work = subject.active(pid)
+    assert work is not None
+    row = work.buffer[0]
+    subject._queues[0].remove(work)
+    subject._queues[0].appendleft(work)
+    assert subject.take(NOW) is work
+    subject.finished(pid, row.key, 0, 0, NOW)
+    subject.recorded([(row.key, row.generation)], NOTHING, NOW)
 
 
 def test_a_quantum_of_one_row_lets_one_pass() -> None:
