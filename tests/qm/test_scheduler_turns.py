@@ -24,6 +24,7 @@ class Rig:
         self.subject.delays.load([], 86400.0, NOW)
         self.rows = [row_of(pid, psetid, seq) for psetid, pid, _ in waiting for seq in range(1, rows + 1)]
         self.limits = {pid: Limits(priority=priority) for _, pid, priority in waiting}
+        self.hosts: dict[int, tuple[str, ...]] = {}
         self.subject.load([Waiting(*each) for each in waiting])
 
     def read(self) -> list[Cursor]:
@@ -33,7 +34,10 @@ class Rig:
             place = (cursor.psetid, cursor.seq)
             mine = [row for row in self.rows if row.pid == cursor.pid and (row.psetid, row.seq) > place]
             aheads.append(Ahead(cursor.pid, mine[: cursor.limit]))
-        infos = {cursor.pid: FetchInfo("", limits=self.limits.get(cursor.pid, Limits())) for cursor in cursors}
+        infos = {
+            pid: FetchInfo("", limits=self.limits.get(pid, Limits()), hosts=self.hosts.get(pid, ()))
+            for pid in (cursor.pid for cursor in cursors)
+        }
         self.subject.rows_read(cursors, aheads, infos)
         return cursors
 
