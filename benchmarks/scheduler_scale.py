@@ -46,7 +46,8 @@ def rows_behind(cursor: Cursor, urls: int) -> list[QueueRow]:
 def run(providers: int, urls: int, rows: int) -> tuple[float, float]:
     """CPU microseconds a row, and the mebibytes that the waiting providers need."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    scheduler = Scheduler(ReadyQueue(), Delays(30.0, 3600.0, lambda: 0.5), TimeSlots(24, 3600, "UTC"), 64, 20_000)
+    delays, slots = Delays(30.0, 3600.0, lambda: 0.5), TimeSlots(24, 3600, "UTC")
+    scheduler = Scheduler(ReadyQueue(), delays, slots, 64, 20_000, 100, 64 << 20, 0.0, 1)
     scheduler.load(Waiting(number, number, number % 3) for number in range(1, providers + 1))
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     infos = [FetchInfo("http://site.example/", limits=Limits(priority=priority)) for priority in range(3)]

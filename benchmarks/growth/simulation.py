@@ -152,7 +152,15 @@ class Simulation:
         self._daemon = daemon
         self._store = QueueStore(database, rules, settings)  # type: ignore[arg-type]
         self._scheduler = Scheduler(
-            ReadyQueue(), Delays(30.0, 3600.0, lambda: 0.5), slots, settings.read_ahead, settings.read_ahead_total
+            ReadyQueue(),
+            Delays(30.0, 3600.0, lambda: 0.5),
+            slots,
+            settings.read_ahead,
+            settings.read_ahead_total,
+            settings.quantum_urls,
+            settings.quantum_bytes,
+            hours_margin=0.0,
+            run_rows=1,
         )
         self._number = 0
         self._file = 2 * world.urls

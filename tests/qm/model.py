@@ -34,7 +34,10 @@ def row_of(pid: int, psetid: int, seq: int, url: int | None = None, hours: str =
 
 
 def scheduler(read_ahead: int = 4, initial: float = 10.0, **changes: Any) -> Scheduler:
-    return Scheduler(ReadyQueue(), Delays(initial, 100.0, lambda: 0.5), SLOTS, read_ahead, 1000, **changes)
+    usual = {"quantum_urls": 100, "quantum_bytes": 64 << 20, "hours_margin": 0.0, "run_rows": 1}
+    delays = Delays(initial, 100.0, lambda: 0.5)
+    total = changes.pop("read_ahead_total", 1000)
+    return Scheduler(ReadyQueue(), delays, SLOTS, read_ahead, total, **{**usual, **changes})
 
 
 class ModelStore:

@@ -109,6 +109,14 @@ def test_partial_sets_go_on_where_the_full_one_has_none_in_memory() -> None:
     assert rig.take() == (7, 1)
 
 
+def test_partial_sets_pass_the_last_row_that_is_in_memory() -> None:
+    rig = Rig(quantum=6, read_ahead=2)
+    rig.read()
+    assert rig.take() == (5, 1)
+    rig.read()
+    assert len(rig.work.buffer) == 1 and rig.take() == (7, 1)
+
+
 def test_nothing_is_read_twice_at_the_same_time() -> None:
     rig = Rig()
     (cursor,) = rig.subject.wants_read_ahead(10)

@@ -9,12 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lcc.model import Ahead, Cursor, QueueRow, Recorded
-from lcc.roles.qm.schedule.delays import Delays
-from lcc.roles.qm.schedule.ready_queue import ReadyQueue
 from lcc.roles.qm.schedule.scheduler import Scheduler
 from lcc.roles.qm.schedule.work import FetchInfo
 
-from .model import DNS, NOW, SLOTS, ModelStore, load, random_limits, random_step, row_of, scheduler
+from .model import DNS, NOW, ModelStore, load, random_limits, random_step, row_of, scheduler
 
 RUN_ROWS = st.sampled_from([1, 2, 16])
 
@@ -275,7 +273,7 @@ def test_a_removed_provider_is_gone() -> None:
 
 
 def test_memory_is_shared_among_the_active() -> None:
-    subject = Scheduler(ReadyQueue(), Delays(1, 2, lambda: 0.0), SLOTS, 64, 100)
+    subject = scheduler(64, read_ahead_total=100)
     load(subject, *[(number, number) for number in range(1, 101)])
     subject.fill(20)
     assert {cursor.limit for cursor in subject.wants_read_ahead(100)} == {5}

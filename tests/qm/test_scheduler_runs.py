@@ -52,10 +52,26 @@ def test_no_run_grows_beyond_the_bytes_of_its_quantum_while_others_wait() -> Non
     assert rig.more() == []
 
 
+def test_a_quantum_is_used_up_when_all_its_bytes_have_come_or_are_to_come() -> None:
+    rig = begun((1, 1, 0), out=3, run_rows=8, quantum_bytes=3 * KIB16)
+    rig.end(1, 1, wire_bytes=KIB16)
+    assert rig.more(8) == [(1, [4])], "nobody waits: it gets another one"
+
+
+def test_rows_whose_own_hours_are_closed_are_passed_over() -> None:
+    rig = Rig((1, 1, 0))
+    rig.rows[0] = row_of(1, 1, 1, hours="6-20")
+    rig.subject.fill(1)
+    rig.read()
+    assert rig.take() == (1, [2])
+    assert [each.key for each in rig.subject.hours.closed] == [rig.rows[0].key]
+
+
 def test_what_fills_a_quantum_by_itself_goes_out_alone() -> None:
     rig = begun((1, 1, 0), out=4, quantum_bytes=KIB16)
     (work,) = rig.active(1)
     assert work.busy == 1 and rig.more() == [], "though nobody waits"
+    assert work.served == 1, "nor has another quantum begun"
     rig.end(1, 1, wire_bytes=KIB16)
     assert rig.take(4) == (1, [2])
 

@@ -475,12 +475,14 @@ def test_a_changed_priority_takes_its_place_in_the_queue_with_it() -> None:
 
 
 def test_the_clock_is_set_for_all_parts() -> None:
-    rig = Rig((1, 1, 0))
+    hosts = HostGroups(ALL)
+    hosts.load([ProviderHosts(pid, ("h",), False) for pid in (1, 2)], NOW)
+    rig = Rig((1, 1, 0), hosts=hosts)
     rig.subject.costs.begin(NOW)
     rig.subject.costs.unsure([7], NOW)
     rig.subject._inactive.began(7, NOW)
     rig.subject.delays.closed(2, NOW + 60, NOW)
     rig.subject.stepped(-600.0, NOW - 600)
-    assert rig.subject._inactive.take_began(7) == NOW - 600
+    assert rig.subject._inactive.take_began(7) == hosts.groups[0].began == NOW - 600
     assert rig.subject.costs._started == rig.subject.costs._unsure_since == NOW - 600
     assert rig.subject.delays.until(2) == NOW - 600

@@ -161,8 +161,6 @@ class Runs(ReadAhead):
         if work.info is not None:
             most, bytes_left = paid_for(work.info.limits, most, bytes_left, self.spaces_runs)
         bytes_left -= work.expected_bytes
-        if work.busy and bytes_left <= 0:
-            return False
         while len(rows) < most:
             row = self._next_row(work)
             if row is None:

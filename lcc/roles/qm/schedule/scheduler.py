@@ -58,10 +58,10 @@ class Scheduler(Runs):
         timeslots: TimeSlots,
         read_ahead: int,
         read_ahead_total: int,
-        quantum_urls: int = 100,
-        quantum_bytes: int = 64 << 20,
-        hours_margin: float = 0.0,
-        run_rows: int = 1,
+        quantum_urls: int,
+        quantum_bytes: int,
+        hours_margin: float,
+        run_rows: int,
         hosts: HostGroups | None = None,
     ) -> None:
         hours = HoursFilter(timeslots, delays, hours_margin)
