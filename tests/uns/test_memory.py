@@ -12,6 +12,8 @@ import pytest
 from lcc.domain import throttle
 from lcc.domain.throttle import LoginThrottle
 from lcc.protocols.cp_uns_client import init
+from lcc.protocols.notifiers import Accepted
+from tests.support.roles.notifiers import a_set, connect_notifier
 from tests.support.roles.uns import PASSWORD, ROOT, World, url
 
 MANY = 200
@@ -105,3 +107,16 @@ def test_addresses_that_were_let_in_are_bounded(monkeypatch: pytest.MonkeyPatch)
     for more in range(2, 12):
         come(more * MANY)
     assert sys.getallocatedblocks() - full < MANY, "ten times as many addresses"
+
+
+def test_answers_to_sets_of_notifiers_take_no_object_each(world: World) -> None:
+    """So many are kept for each notifier: numbers, and the answer that nearly all have."""
+    world.connect_qm()
+    notifier = connect_notifier(world)
+    before = objects()
+    notifier.say(*(a_set(number, "page") for number in range(1, MANY + 1)))
+    assert notifier.answers()[-1] == Accepted(MANY)
+    world.disk.log.clear()
+    world.disk.opened.clear()
+    answers = [name for name in objects() - before if name.endswith(".Verdict")]
+    assert not answers

@@ -28,6 +28,7 @@ from whole_chain import database
 
 from soak.finding import Finding
 from soak.plan import HERE
+from soak.roles.inside import Inside
 from soak.roles.lccs import Lccs, admin
 from soak.roles.sites import Sites
 from soak.roles.verdict import judge
@@ -77,16 +78,23 @@ def world(orders: Orders, work: Path) -> Iterator[Path]:
             raise
 
 
-def soak(work: Path, database_url: str | None, seconds: float) -> dict[str, Any]:
-    """Run it; all that it is judged by."""
+def soak(
+    work: Path, database_url: str | None, seconds: float, speed: float = 1.0, inside: Inside | None = None
+) -> dict[str, Any]:
+    """Run it; all that it is judged by.
+
+    :param speed: how often the world does what it does, in proportion.
+    """
     port = free_port()
     urls = [f"http://{address}:{port}" for address in ADDRESSES]
     sites = Sites(*urls[:4], tuple(urls[4:]))
     lccs = Lccs(work / "lccs", database_url, f"{sites.providers}/", PROVIDERS)
     pids = [pid for both in zip(*lccs.pids.values(), strict=True) for pid in both]
     caches = [lccs.front.url, lccs.urls["cu"]]
-    orders = Orders(port, ADDRESSES, pids, lccs.front.port, lccs.urls["push"], lccs.urls["search"], caches, caches)
-    watch = Watch(lccs)
+    orders = Orders(
+        port, ADDRESSES, pids, lccs.front.port, lccs.urls["push"], lccs.urls["search"], caches, caches, speed
+    )
+    watch = Watch(lccs, inside)
     try:
         lccs.start()
         with world(orders, work) as counts:
@@ -128,13 +136,18 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--sqlite", action="store_true", help="SQLite instead of MariaDB")
     parser.add_argument("--out", type=Path, default=BUILD, help="folder for the figures")
+    parser.add_argument("--speed", type=float, default=1.0, help="so many times as many sets, pushes, searches …")
+    parser.add_argument(
+        "--inside", type=Path, metavar="FOLDER", help="count the objects in each process, to explain growth"
+    )
     parser.add_argument("--judge", type=Path, metavar="FILE", help="judge what a soak has kept (soak-roles.json)")
     options = parser.parse_args()
     if options.judge:
         found = json.loads(options.judge.read_text())
     else:
         with scratch() as work, database(work, options.sqlite) as fresh_url:
-            found = soak(work, fresh_url(), 60 * options.minutes)
+            inside = Inside(options.inside) if options.inside else None
+            found = soak(work, fresh_url(), 60 * options.minutes, options.speed, inside)
         options.out.mkdir(parents=True, exist_ok=True)
         found["title"] = f"{options.minutes:g} minutes of all roles (commit {commit()}; {machine()})"
         (options.out / "soak-roles.json").write_text(json.dumps(found) + "\n")

@@ -12,25 +12,28 @@ import attrs
 from lcc_site import LccSite
 
 from lcc.workers.linux import parents
+from soak.roles.inside import Inside
 from soak.roles.lccs import Lccs
 
 LOOK_SECONDS, SIZE_SECONDS = 5.0, 30.0
 ARCHIVED_SECONDS = 30.0
 """A closed file of a store is moved away (here: removed) once it is so old, as an operator would."""
-_PAGE_BYTES = 4096
 
 
 @attrs.frozen
 class Look:
     """The processes at a moment; each by its name, such as ``one qm``.
 
-    :ivar own_mb: resident.
-    :ivar children_mb: of all processes below it, together.
+    :ivar own_mb: anonymous memory that is resident: what the process has allocated.
+    :ivar file_mb: resident pages of files and shared memory: programs, libraries, the mapped index.  The kernel reads
+        and drops them as it likes.
+    :ivar children_mb: anonymous memory of all processes below it, together.
     :ivar handles: open files, sockets and pipes of its own.
     """
 
     time: float
     own_mb: dict[str, float]
+    file_mb: dict[str, float]
     children_mb: dict[str, float]
     handles: dict[str, int]
 
@@ -57,12 +60,16 @@ class Sizes:
 
 
 class Watch:
-    """Looks whenever :meth:`look` is called and something is due."""
+    """Looks whenever :meth:`look` is called and something is due.
 
-    def __init__(self, lccs: Lccs) -> None:
+    :param inside: what the processes tell of their memory; None: they are not asked.
+    """
+
+    def __init__(self, lccs: Lccs, inside: Inside | None = None) -> None:
         self.looks: list[Look] = []
         self.sizes: list[Sizes] = []
         self._lccs = lccs
+        self._inside = inside
         self._segments = 0
         self._longest: dict[str, int] = {}
         self._look_due = self._size_due = 0.0
@@ -79,18 +86,20 @@ class Watch:
             self.looks.append(self._processes())
         if now >= self._size_due:
             self._size_due = now + SIZE_SECONDS
+            if self._inside is not None:
+                self._inside.ask(self._lccs.processes())
             self.sizes.append(self._sizes())
 
     def _processes(self) -> Look:
         below: dict[int, list[int]] = {}
         for pid, parent in parents().items():
             below.setdefault(parent, []).append(pid)
-        own, children, handles = {}, {}, {}
+        own, files, children, handles = {}, {}, {}, {}
         for name, pid in self._lccs.processes():
-            own[name] = _resident_mb(pid)
-            children[name] = sum(_resident_mb(each) for each in _descendants(pid, below))
+            own[name], files[name] = _resident_mb(pid)
+            children[name] = sum(_resident_mb(each)[0] for each in _descendants(pid, below))
             handles[name] = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
-        return Look(time.time(), own, children, handles)
+        return Look(time.time(), own, files, children, handles)
 
     def _sizes(self) -> Sizes:
         rows: dict[str, int] = {}
@@ -117,11 +126,16 @@ class Watch:
                     self._segments += not path.name.endswith(".cdxj")
 
 
-def _resident_mb(pid: int) -> float:
+def _resident_mb(pid: int) -> tuple[float, float]:
+    """Anonymous, and of files and shared memory."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES / 1e6
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
-        return 0.0
+        return 0.0, 0.0
+    kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines if line.startswith("Rss")}
+    if not kilobytes:  # it has just ended
+        return 0.0, 0.0
+    return kilobytes["RssAnon"] * 1024 / 1e6, (kilobytes["RssFile"] + kilobytes["RssShmem"]) * 1024 / 1e6
 
 
 def _descendants(pid: int, below: dict[int, list[int]]) -> Iterator[int]:

@@ -59,6 +59,7 @@ class Orders:
     :ivar push, search: URLs of these servers.
     :ivar caches: URLs of the content user APIs that are followed: the front end's first.
     :ivar hubs: of these, those that are subscribed to.
+    :ivar speed: how many times as often sets, pushes, searches, packages and requests come.
     """
 
     port: int
@@ -69,6 +70,7 @@ class Orders:
     search: str
     caches: list[str]
     hubs: list[str]
+    speed: float = 1.0
 
     def sites(self) -> Sites:
         """Where they are."""
@@ -100,15 +102,16 @@ class World:
         web = Site(Web(self.sites, self._hub, self.counts, self._heard))
         for address in self.orders.addresses:
             reactor.listenTCP(self.orders.port, web, interface=address, backlog=200)  # type: ignore[attr-defined]
-        self._live(self.tell, SET_SECONDS)
-        self._live(self.push, PUSH_SECONDS)
-        self._live(self.search, SEARCH_SECONDS)
+        speed = self.orders.speed
+        self._live(self.tell, SET_SECONDS / speed)
+        self._live(self.push, PUSH_SECONDS / speed)
+        self._live(self.search, SEARCH_SECONDS / speed)
         self._live(self._hub.push, VERSION_SECONDS)
-        self._live(self.package, PACKAGE_SECONDS)
+        self._live(self.package, PACKAGE_SECONDS / speed)
         for cache in self.orders.caches:
             self._lives += [Deferred.fromCoroutine(self._follow(cache, what)) for what in ("changes", "items")]
         for hub in self.orders.hubs:
-            self._live(lambda hub=hub: self.subscribe(hub), SUBSCRIBE_SECONDS)  # type: ignore[misc]
+            self._live(lambda hub=hub: self.subscribe(hub), SUBSCRIBE_SECONDS / speed)  # type: ignore[misc]
 
     def end(self) -> Deferred[Any]:
         """Begin nothing more; fires when all that was begun has ended."""
@@ -199,7 +202,7 @@ class World:
                 text = await answer.read(BODY_BYTES_MAX)
                 if answer.status != 200:
                     self.counts[f"failed: {what}: {answer.status} {text[:100]!r}"] += 1
-                    await deferLater(reactor, PAUSE_SECONDS)  # type: ignore[arg-type]
+                    await deferLater(reactor, PAUSE_SECONDS / self.orders.speed)  # type: ignore[arg-type]
                     continue
                 rows = [json.loads(line) for line in text.splitlines()]
                 since = rows[-1]["next"]
@@ -211,7 +214,7 @@ class World:
                         self.counts["contents read" if content.status == 200 else "contents gone"] += 1
             except HttpFailed as error:
                 self.counts[f"failed: {what}: {error}"[:200]] += 1
-            await deferLater(reactor, PAUSE_SECONDS)  # type: ignore[arg-type]
+            await deferLater(reactor, PAUSE_SECONDS / self.orders.speed)  # type: ignore[arg-type]
 
     async def package(self) -> None:
         """A WARC of one provider, and what became of some URLs."""

@@ -24,6 +24,10 @@ class Verdict:
     text: str = ""
 
 
+ACCEPTED = Verdict(0)
+"""One for all sets: those of notifiers are kept by the thousand."""
+
+
 @attrs.define(eq=False)
 class Delivery:
     """A set on its way.

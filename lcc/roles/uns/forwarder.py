@@ -42,7 +42,7 @@ from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import FROM_QM, Absorbed, Damage, EndSet, NewEpoch, Noted, Paused
 from lcc.roles.peer import PeerFactory
 from lcc.roles.uns.counters import Counters
-from lcc.roles.uns.delivery import Delivery, Verdict, disk_fault, opening
+from lcc.roles.uns.delivery import ACCEPTED, Delivery, Verdict, disk_fault, opening
 from lcc.roles.uns.sequencer import Sequencer
 from lcc.roles.upstream import Upstream
 from lcc.storage.disk.free_space import fault_text
@@ -292,7 +292,7 @@ class Forwarder:
             )
         if header.epoch == self._spool.epoch:
             self._acked = header.epoch, header.number
-        self._drop(delivery, Verdict(answer.code, answer.text))
+        self._drop(delivery, Verdict(answer.code, answer.text) if answer.code else ACCEPTED)
 
     def _damage_noted(self, pid: int, number: int) -> None:
         """The queue manager asks this provider for a full set."""
@@ -389,7 +389,7 @@ class Forwarder:
         self._spool.secured(delivery.entry)
         delivery.entry.header = attrs.evolve(delivery.entry.header, answered=True)
         self._counters.sets_secured += 1
-        delivery.reply(Verdict(0))
+        delivery.reply(ACCEPTED)
 
     def _not_secured(self, delivery: Delivery, error: BaseException) -> None:
         delivery.securing = False

@@ -24,6 +24,7 @@ from lcc.config import BotConfig
 from lcc.fetchers.registry import build_fetchers
 from lcc.interfaces import IFetcher
 from lcc.metrics.supervisor import Supervisor, own_supervisor
+from lcc.services.process.garbage import collect_old_garbage
 from lcc.services.process.second_signal import end_at_second_signal
 from lcc.storage.disk.content_sync import boot_id
 from lcc.storage.disk.file_system import DISK, Disk
@@ -102,6 +103,7 @@ def real_environment(reactor: Any = None) -> Environment:
 
         use_boot_time(reactor)
         end_at_second_signal(reactor)
+        collect_old_garbage(reactor)
         # Files of this process are private to its user.  twistd's --umask, which comes later, wins.
         os.umask(0o077)
     return Environment(

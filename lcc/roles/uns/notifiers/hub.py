@@ -31,10 +31,10 @@ from lcc.errors import LccError, StoreUnavailable, UrlError, code
 from lcc.model import Provider, SetHeader, SetStart, Source
 from lcc.protocols.notifiers import Window
 from lcc.roles.uns.counters import Counters
-from lcc.roles.uns.delivery import Verdict
+from lcc.roles.uns.delivery import ACCEPTED, Verdict
 from lcc.roles.uns.forwarder import Forwarder
 from lcc.roles.uns.notifiers.checkers import Checkers
-from lcc.roles.uns.notifiers.known import ACCEPTED, KnownNotifier, KnownNotifiers
+from lcc.roles.uns.notifiers.known import KnownNotifier, KnownNotifiers
 from lcc.roles.uns.sequencer import Sequencer
 from lcc.storage.disk.set_file import SpooledSet
 from lcc.storage.disk.spool import Spool

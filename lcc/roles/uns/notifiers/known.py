@@ -14,10 +14,9 @@ import attrs
 
 from lcc.model import SetHeader
 from lcc.model.notifiers import NoticeId
-from lcc.roles.uns.delivery import Verdict
+from lcc.roles.uns.delivery import ACCEPTED, Verdict
 
 _AWAY_MAX = 100
-ACCEPTED = Verdict(0)
 
 
 class Connected(Protocol):
