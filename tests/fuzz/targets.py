@@ -11,6 +11,7 @@ from tests.fuzz.targets_front import IndexNowRequests, ProxyHeaders, SearchQueri
 from tests.fuzz.targets_front_roles import ProvidersAtFront, QuestionsAtFront, XmlAtFront
 from tests.fuzz.targets_jobs import ManagersAtScheduler, OrdersAtManager, WorkerRequests
 from tests.fuzz.targets_notifiers import NotifierAnswers, NotifierSets
+from tests.fuzz.targets_pages import MonitorPages, SearchPages
 from tests.fuzz.targets_push import PushedSets, PushRequests
 from tests.fuzz.targets_qm import Results, Sets
 from tests.fuzz.targets_robots import (
@@ -66,4 +67,6 @@ TARGETS: tuple[type[Target], ...] = (
     ProvidersAtFront,
     QuestionsAtFront,
     XmlAtFront,
+    SearchPages,
+    MonitorPages,
 )

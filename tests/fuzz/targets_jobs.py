@@ -32,10 +32,10 @@ from lcc.protocols.jobs import (
     Started,
 )
 from lcc.protocols.worker import Add, Commit, LogLine, NotifyUrl, Period, Retry, Show, Status, Store
-from lcc.roles.manager import job as jobs_of_manager
 from lcc.roles.manager.conversation import PACE_SECONDS
 from lcc.roles.manager.engine import Manager
 from lcc.roles.manager.job import NotStarted
+from lcc.roles.manager.job import RunningJob as ManagedJob
 from lcc.storage.disk.file_system import Disk
 from lcc.workers.launch import Report
 from tests.fuzz.mutation import TOKENS, segment
@@ -173,7 +173,7 @@ class _Started:
     :ivar told: it was.
     """
 
-    def __init__(self, job: jobs_of_manager.RunningJob, clock: Clock) -> None:
+    def __init__(self, job: ManagedJob, clock: Clock) -> None:
         self.job = job
         self.told = False
         self._clock = clock

@@ -281,7 +281,7 @@ class SqliteDialect(Dialect):
         return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)  # of statements with a list there is one for each length of it
 def _percent_style(sql: str) -> str:
     return sql.replace("%", "%%").replace("?", "%s")
 

@@ -27,7 +27,8 @@ _SPECIAL_FIRST = 0xFB
 """A packet that begins like this or above may be an error, the end, or a row with a NULL or a long value first."""
 _NULL, _TWO_BYTES, _THREE_BYTES = 0xFB, 0xFC, 0xFD
 _BUFFER_BYTES = 1 << 16
-_COLUMNS_KEPT = 1000
+_COLUMNS_KEPT = 250
+"""Of a statement with literals in its columns there are many."""
 
 Convert = Callable[[bytes], Any]
 
