@@ -56,8 +56,6 @@ def test_systemd_hears_how_they_are(path: Path) -> None:
     unit.read_string(path.read_text(encoding="utf-8"))
     service = unit["Service"]
     assert service["Type"] == "notify" and service["NotifyAccess"] == "main"
-    # The threads of the search server would have a heap each.
-    assert service["Environment"] == "MALLOC_ARENA_MAX=1"
     # A role waits for ever for what it needs: ending it meanwhile would help nobody.
     assert service["TimeoutStartSec"] == "infinity" and int(service["WatchdogSec"]) >= 60
     assert service["Restart"] == "always"

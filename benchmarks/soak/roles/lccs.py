@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -12,8 +11,6 @@ from typing import Any
 
 from common import free_port
 from lcc_site import BIN, START_SECONDS, STOP_SECONDS, LccSite
-
-from soak.plan import HERE
 
 ROLES = ("uns", "qm", "botm", "bot", "cu", "scheduler", "manager", "spider", "push", "search", "web")
 """Of the first sub-LCC; the second has the first five."""
@@ -113,14 +110,6 @@ def user_api(port: int) -> dict[str, Any]:
     }
 
 
-def as_units_do() -> None:
-    """Give the roles, which are started later, the environment that the units of systemd give them."""
-    for line in (HERE.parent / "etc" / "lcc-role@.service").read_text().splitlines():
-        if line.startswith("Environment="):
-            name, _, value = line.removeprefix("Environment=").partition("=")
-            os.environ[name] = value
-
-
 class Lccs:
     """All of it.
 
@@ -172,8 +161,7 @@ class Lccs:
             site.add_providers({pid: f"{web}p{pid}/" for pid in self.pids[name]})
 
     def start(self) -> None:
-        """Start all, as systemd would; returns when providers are welcome at the front end."""
-        as_units_do()
+        """Start all; returns when providers are welcome at the front end."""
         for site in self.subs.values():
             site.start()
         self.front.start()
