@@ -27,7 +27,7 @@ from lcc.roles.web.discovery import NotDiscovered
 from lcc.search.values import IndexedPage
 from lcc.services import web
 from lcc.services.process.environment import Environment, real_environment
-from lcc.storage.database.migrations import MAIN
+from lcc.storage.database.migrations import MAIN, SPIDER, TASKS
 from lcc.storage.providers.content_users import ContentUser, add_content_user
 from lcc.storage.providers.passwords import hash_password
 from lcc.storage.providers.web_users import WebUser, set_web_user
@@ -36,8 +36,10 @@ from lcc.transport.links import PortService
 from tests.fuzz.target import HOSTILE, check
 from tests.fuzz.targets_users import HTTP_TOKENS, HttpTarget, refuse_connections
 from tests.support.databases import DirectDatabase
+from tests.support.frontier import Spider
 from tests.support.qm_state import STATE
 from tests.support.queue import Queue, notice
+from tests.support.tasks import NOW, Tasks
 from tests.support.transports import Line
 
 CANARY = b"<script>canary</script>"
@@ -47,8 +49,6 @@ _SESSION, _FORM, _SEAL = b"5e5510" * 5 + b"55", b"f0f0f0" * 5 + b"ff", b"5ea15ea
 _NAME, _PASSWORD = "ann", "correct horse"
 _SECRET = "0123456789abcdef0123456789abcdef"
 _BEARER = access_token(1, _SECRET)
-_NEVER = 4102444800
-"""A year that is not over."""
 PAGE_TOKENS = (
     *HTTP_TOKENS,
     _SESSION,
@@ -111,17 +111,20 @@ class _Tables(DirectDatabase):
         return succeed(None)
 
 
-def _environment(home: Path, reactor: Any, opened: list[_Tables]) -> Environment:
+def _environment(reactor: Any, opened: dict[str, _Tables]) -> Environment:
+    """
+    :param opened: gets its databases, by their series.
+    """
     numbers = count(1)
 
-    def database(url: str, *_: Any, series: str = MAIN, **__: Any) -> _Tables:
-        opened.append(_Tables(url, home, series))
-        return opened[-1]
+    def database(url: str, home: Path, *_: Any, series: str = MAIN, **__: Any) -> _Tables:
+        opened[series] = _Tables(url, home, series)
+        return opened[series]
 
     return attrs.evolve(
         real_environment(reactor),
         token=lambda: f"{next(numbers):016x}",
-        now=lambda: _NEVER - 1e9 + reactor.seconds(),
+        now=lambda: NOW + reactor.seconds(),
         database=database,
     )
 
@@ -245,12 +248,12 @@ class SearchPages(PagesTarget):
 
     def __init__(self, home: Path) -> None:
         self.clock = reactor = _Reactor()  # type: ignore[assignment]
-        self._opened: list[_Tables] = []
-        environment = _environment(home, reactor, self._opened)
+        self._opened: dict[str, _Tables] = {}
+        environment = _environment(reactor, self._opened)
         settings = SearchConfig(sessions_per_user=5)
         self._index = SearchIndex(home / "index", settings.memory_bytes, environment.in_thread, 4)
         self._client = CacheClient(reactor, f"unix:{home}/cu.sock", None)
-        database: Any = environment.database("sqlite:lcc.db")
+        database: Any = environment.database("sqlite:lcc.db", home)
         database.now(set_web_user, WebUser(_NAME, hash_password(_PASSWORD, generated=True), False, 1))
         database.now(add_content_user, ContentUser(0, "prog", hash_password(_SECRET, generated=True)))
         nothing: Any = None
@@ -283,7 +286,7 @@ class SearchPages(PagesTarget):
         self._index.close()
         self._client.close()
         self.settle()
-        for each in self._opened:
+        for each in self._opened.values():
             each.stop()
 
 
@@ -314,7 +317,7 @@ class MonitorPages(PagesTarget):
         opml = '<opml version="2.0"><body><outline type="rss" xmlUrl="http://site/feed"/></body></opml>'
         reads = (
             ("/", "/?span=day&refresh=5", "/machines", "/style.css"),
-            ("/providers", "/providers?only=errors&order=queue&skip=2", "/providers?after=1", "/provider?pid=1"),
+            ("/providers", "/providers?only=errors&order=queue&skip=2", "/providers?after=1", "/provider/1"),
             ("/search?q=site", f"/url?url={url}", f"/url?url={url}&pid=1&order=1", f"/preview?key={'0' * 40}"),
             ("/errors", "/errors?code=404&pid=1&after=1-1", f"/picture?key={'0' * 40}"),
             ("/feeds", "/feed/1", "/feeds.opml", "/feed-discover?url=http://site/"),
@@ -350,8 +353,8 @@ class MonitorPages(PagesTarget):
 
     def __init__(self, home: Path) -> None:
         self.clock = reactor = _Reactor()  # type: ignore[assignment]
-        self._opened: list[_Tables] = []
-        self._environment = _environment(home, reactor, self._opened)
+        self._opened: dict[str, _Tables] = {}
+        self._environment = _environment(reactor, self._opened)
         text = f"""
             home = "{home}"
             timezone = "UTC"
@@ -367,25 +370,32 @@ class MonitorPages(PagesTarget):
         self._monitor.discovery.feeds_of = _not_discovered
         (self.factory,) = (each.factory for each in services if isinstance(each, PortService))
         self._content: Any = self._monitor.content
-        queue = Queue(self._opened[0])
-        queue.send(1, *(notice(name) for name in "abc"))
-        state = {**STATE, "time": int(self._environment.now())}
-        main = self._opened[0]
-        main.now(save_state, 1, json.dumps(state))
+        main = self._opened[MAIN]
+        Queue(main).send(1, *map(notice, "abc"))
+        main.now(save_state, 1, json.dumps({**STATE, "time": NOW}))
         main.now(set_web_user, WebUser(_NAME, hash_password(_PASSWORD, generated=True), True, 1))
+        self._tasks = Tasks(self._opened[TASKS])
+        self._tasks.add()
+        self._tasks.run()
+        Spider(self._opened[SPIDER]).add("http://site.example/")
         self._monitor.start()
+
+    def rest(self) -> None:
+        # The scheduler carries out what was ordered.
+        super().rest()
+        self._tasks.carry_out(int(self._environment.now()))
 
     def honest(self) -> None:
         self.log_in()
         self.honest_get("/", b"</html>")
-        self.honest_get("/providers", b"/provider?pid=1")
-        self.honest_get("/tasks", b"</html>")
+        self.honest_get("/providers", b'href="/provider/1"')
+        self.honest_get("/tasks", b'href="/task/1"')
 
     def close(self) -> None:
         self._monitor.stop()
         self._content.close()
         self.settle()
-        for each in self._opened:
+        for each in self._opened.values():
             each.stop()
 
 
