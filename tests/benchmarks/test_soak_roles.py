@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from soak.roles.sites import (
     sitemap,
 )
 from soak.roles.verdict import KEPT_LONGER, WORK, judge
-from soak.roles.watch import Look, Sizes
+from soak.roles.watch import Look, Sizes, resident_mb
 
 from tests.benchmarks.conftest import BENCHMARKS
 
@@ -39,7 +40,7 @@ LATE = range(30, COUNT)
 
 def looks(**changed: Callable[[int], Any]) -> list[Look]:
     """At each of COUNT moments."""
-    usual = Look(0.0, {"one qm": 60.0}, {"one qm": 0.0, "one search": 100.0}, {"one qm": 20})
+    usual = Look(0.0, {"one qm": 60.0}, {"one qm": 20.0}, {"one qm": 0.0, "one search": 100.0}, {"one qm": 20})
     return [
         attrs.evolve(usual, time=number, **{name: value(number) for name, value in changed.items()})
         for number in range(COUNT)
@@ -96,6 +97,7 @@ TABLES, DATABASES, FOLDERS = "no table grows", "databases are as large as reckon
     [
         ("own_mb", late({"one qm": 60.0}, {"one qm": 60.7}), MEMORY),
         ("own_mb", late({"one qm": 60.0}, {"one qm": 60.5}), ""),
+        ("file_mb", late({"one qm": 20.0}, {"one qm": 90.0}), ""),
         ("children_mb", late({"one search": 100.0}, {"one search": 106.0}), WORKERS),
         ("children_mb", late({"one search": 100.0}, {"one search": 104.0}), ""),
         ("handles", late({"one qm": 20}, {"one qm": 26}), HANDLES),
@@ -104,6 +106,25 @@ TABLES, DATABASES, FOLDERS = "no table grows", "databases are as large as reckon
 )
 def test_a_process_that_grows(what: str, changed: Callable[[int], Any], promise: str) -> None:
     assert broken(looks=looks(**{what: changed})) == {promise} - {""}
+
+
+def test_pages_of_files_are_counted_apart(tmp_path: Path) -> None:
+    """The kernel keeps them for as long as it likes."""
+    mebibytes = 20
+    file = tmp_path / "index"
+    file.write_bytes(bytes(mebibytes << 20))
+    own, files = resident_mb(os.getpid())
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        assert not any(mapped[at] for at in range(0, len(mapped), mmap.PAGESIZE))
+        own_then, files_then = resident_mb(os.getpid())
+    assert files_then - files > mebibytes / 2
+    assert own_then - own < mebibytes / 4
+
+
+def test_a_process_that_has_ended_has_no_memory() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    assert resident_mb(process.pid) == (0.0, 0.0)
 
 
 def test_the_first_quarter_warms_up() -> None:

@@ -1,6 +1,7 @@
 """What a soak of all roles has shown: each promise, whether it was kept, the figures and their limit.
 
-The first quarter of the time warms up; each of the others is judged.
+The first quarter of the time warms up: caches fill, and the heaps become as large as their peaks.  Each of the others
+is judged.  Of memory only what a process has allocated counts, not the pages of files that are mapped.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _parts(found: Sequence[_Any], value: Callable[[_Any], float]) -> list[float]
 
 
 def flat_memory(looks: Sequence[Look]) -> Finding:
-    """What is resident is the same in each of the quarters, to 1 %."""
+    """What a process has allocated is the same in each of the quarters, to 1 %."""
     kept, texts = True, []
     for name in looks[0].own_mb:
         sizes = _parts(looks, lambda look, name=name: look.own_mb[name])  # type: ignore[misc]

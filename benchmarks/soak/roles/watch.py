@@ -96,8 +96,8 @@ class Watch:
             below.setdefault(parent, []).append(pid)
         own, files, children, handles = {}, {}, {}, {}
         for name, pid in self._lccs.processes():
-            own[name], files[name] = _resident_mb(pid)
-            children[name] = sum(_resident_mb(each)[0] for each in _descendants(pid, below))
+            own[name], files[name] = resident_mb(pid)
+            children[name] = sum(resident_mb(each)[0] for each in _descendants(pid, below))
             handles[name] = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
         return Look(time.time(), own, files, children, handles)
 
@@ -126,8 +126,8 @@ class Watch:
                     self._segments += not path.name.endswith(".cdxj")
 
 
-def _resident_mb(pid: int) -> tuple[float, float]:
-    """Anonymous, and of files and shared memory."""
+def resident_mb(pid: int) -> tuple[float, float]:
+    """Anonymous memory of a process, and that of files and shared memory; zero if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
