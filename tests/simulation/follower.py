@@ -20,9 +20,10 @@ class Copy:
     :ivar rows: key -> the row as it was told last; deleted ones are gone.
     :ivar token: to come back with.
     :ivar rows_told: so many rows it was told.
-    :ivar told_again: of these, those that it had.
+    :ivar told_again: of these, those that it had: what a page has may also change, and change back.
+    :ivar asked_time: when it asked for what it is told next, on the timeline.
     :ivar may_rest: it may be that it does not ask for a while.
-    :ivar applied: called with the key of each row that it was told, and that row.
+    :ivar applied: called with the key of each row that it was told, that row, and whether it had just that.
     :ivar restarted: called when it begins anew.
     """
 
@@ -31,9 +32,10 @@ class Copy:
         self.token = "0"
         self.restarts = 0
         self.contents_read = self.rows_told = self.told_again = 0
+        self.asked_time = 0.0
         self.wrong: list[str] = []
         self.may_rest = True
-        self.applied: Callable[[str, dict[str, Any]], object] = lambda key, row: None
+        self.applied: Callable[[str, dict[str, Any], bool], object] = lambda key, row, had: None
         self.restarted: Callable[[], object] = lambda: None
 
 
@@ -59,7 +61,7 @@ class Follower(Service):
         Deferred.fromCoroutine(self._run())
 
     async def _run(self) -> None:
-        reactor, copy = self._process.reactor, self._copy
+        reactor, timeline, copy = self._process.reactor, self._process.timeline, self._copy
         client = CacheClient(reactor, f"http://{self._address}:8080", timeout_seconds=20)
         changed: dict[str, dict[str, Any]] = {}
 
@@ -69,8 +71,9 @@ class Follower(Service):
         async def commit(token: str) -> None:
             for key, row in changed.items():
                 copy.rows_told += 1
-                copy.told_again += _without_number(row) == _without_number(copy.rows.get(key, {}))
-                copy.applied(key, row)
+                had = _without_number(row) == _without_number(copy.rows.get(key, {}))
+                copy.told_again += had
+                copy.applied(key, row, had)
                 if row["state"] == "cached":
                     copy.rows[key] = row
                 else:
@@ -81,9 +84,11 @@ class Follower(Service):
                 await self._read_one(client)
             if self._chance is not None and copy.may_rest and self._chance.random() < REST_SHARE:
                 await deferLater(reactor, self._chance.expovariate(1 / REST_SECONDS))
+            copy.asked_time = timeline.now
 
         while True:
             try:
+                copy.asked_time = timeline.now
                 limits = {} if self._chance is None else self._chance.choice(({}, {"limit": 1}, {"limit": 7}))
                 await client.follow(apply, commit, copy.token, wait=10, **limits)
             except StartAgain:

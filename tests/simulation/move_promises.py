@@ -140,11 +140,8 @@ class MovePromises:
                     left.append(f"provider {pid}, which carries content, is still in sub-LCC {lcc.name}")
         return left
 
-    def check_the_end(self, told_again: int) -> None:
-        """Everything has healed and drained: each provider is in one sub-LCC, with all that it has.
-
-        :param told_again: so many changes the content user was told that it had been told before.
-        """
+    def check_the_end(self) -> None:
+        """Everything has healed and drained: each provider is in one sub-LCC, with all that it has."""
         for pid in self._sites:
             home = self._front.home(pid)
             there = [lcc for lcc, pids in self._open.items() if pid in pids]
@@ -157,8 +154,6 @@ class MovePromises:
                         self._broken("P18", f"{count} rows of {pid} are left in {table} of sub-LCC {lcc.name}")
         if self._front.is_quiet:
             self._check_served()
-            if told_again:
-                self._broken("P18", f"{told_again} changes are told again because providers have moved")
 
     def _check_served(self) -> None:
         """Nothing has gone wrong: a page is fetched when it was told, and at no other time."""

@@ -85,7 +85,8 @@ class Promises:
             self._moves = MovePromises(system.front, system.all_sites, self.broken, self._has_lost_power)
             if self._registrations is not None:
                 self._moves.others = lambda: registrations.abandoned
-            ToldPromises(system.copy, {lcc.number: self._of[lcc] for lcc in system.lccs}, self.broken)
+            told_by = {lcc.number: self._of[lcc] for lcc in system.lccs}
+            ToldPromises(system.copy, told_by, self.broken, system.front)
 
     @property
     def commits(self) -> int:
@@ -352,7 +353,7 @@ class Promises:
         if self._registrations is not None:
             self._registrations.check_the_end()
         if self._moves is not None:
-            self._moves.check_the_end(system.copy.told_again)
+            self._moves.check_the_end()
         for site in system.all_sites:
             self._check_polled(site)
             site.pages |= {} if site.spoken is None else site.spoken.pages
