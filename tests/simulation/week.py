@@ -13,7 +13,7 @@ import gc
 import hashlib
 import sqlite3
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from types import FunctionType, ModuleType
@@ -281,9 +281,15 @@ def growing(looks: Sequence[dict[str, int]]) -> list[str]:
     return found
 
 
-def run_week(seed: str, period: float = DAY, periods: int = DAYS) -> tuple[list[str], int]:
+def run_week(
+    seed: str,
+    period: float = DAY,
+    periods: int = DAYS,
+    passed: Callable[[int, int], object] = lambda number, events: None,
+) -> tuple[list[str], int]:
     """Run it.
 
+    :param passed: called after each period with its number, and how many events there were so far.
     :returns: what is wrong; how many events there were.
     """
     timeline = Timeline(f"week {seed}")
@@ -299,6 +305,7 @@ def run_week(seed: str, period: float = DAY, periods: int = DAYS) -> tuple[list[
                 looks.append(look(world))
                 wrong += [f"period {number}: {url} is not in the cache" for url in world.missing()]
                 wrong += [f"period {number}: no job of {kind} has ended" for kind in world.idle()]
+            passed(number, timeline.events)
     finally:
         world.close()
     return wrong + growing(looks), timeline.events
@@ -306,7 +313,7 @@ def run_week(seed: str, period: float = DAY, periods: int = DAYS) -> tuple[list[
 
 def show_week(seed: str) -> list[str]:
     """Run it, and tell what was wrong."""
-    wrong, events = run_week(seed)
+    wrong, events = run_week(seed, passed=lambda day, so_far: print(f"day {day}: {so_far:,} events", flush=True))
     print(f"a week: {events:,} events")
     for text in wrong:
         print(text)
