@@ -12,7 +12,7 @@ from lcc.storage.disk.content_paths import ATTEMPTS
 from lcc.testing.simulated.database import DatabaseFaults, DatabaseServer
 from lcc.testing.simulated.timeline import EPOCH
 
-from . import move_faults
+from . import move_faults, registration_faults
 from .crawl import LEASE_SECONDS as SPIDER_LEASE_SECONDS
 from .crawl import SPIDER_NAMES
 from .fault import Fault
@@ -23,7 +23,6 @@ from .system import System
 from .tasks import LEASE_SECONDS, MANAGER_NAMES, SCHEDULER
 
 _SOME_SLOW = SiteFaults(hang=0.3, slow=0.6)
-AT_CHECK = "at-check"
 FIRST_SECONDS = 8.0
 """Of the life of a folder."""
 
@@ -65,7 +64,7 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     if system.front is not None:
         faults += move_faults.plan(system, until_seconds) + restores
     if system.newcomers:
-        faults += _registration_faults(system, until_seconds)
+        faults += registration_faults.plan(system, until_seconds)
     return sorted(faults, key=lambda fault: fault.time)
 
 
@@ -168,18 +167,6 @@ def _spider_faults(system: System, until_seconds: float) -> list[Fault]:
     return faults
 
 
-def _registration_faults(system: System, until_seconds: float) -> list[Fault]:
-    """What befalls a registration server, or what it needs, while a secret is checked: the kind is the target."""
-    chance = system.timeline.random("registration faults")
-    kinds = ("kill", "kill", "kill", "freeze", "stop", "database-away", "database-troubles")
-    faults = []
-    for _ in range(chance.choice((0, 2, 6, 12))):
-        kind, seconds = chance.choice(kinds), chance.expovariate(1 / 2.0)
-        time = chance.uniform(0.0, until_seconds)
-        faults.append(Fault(round(time, 3), AT_CHECK, kind, round(seconds, 3), chance.randrange(1 << 30)))
-    return faults
-
-
 def schedule(system: System, promises: Promises, faults: list[Fault]) -> None:
     """Let these happen."""
     for fault in faults:
@@ -204,6 +191,7 @@ def heal(system: System, faults: list[Fault]) -> None:
         for watched in system.watched:
             watched.tell_all()
     system.checks.clear()
+    system.making.clear()
     network = system.network
     for machine in system.machines.values():
         machine.clock_ahead = machine.clock_usual
@@ -490,6 +478,21 @@ def _at_check(system: System, promises: Promises, fault: Fault) -> None:
     system.checks.append(lambda: system.timeline.call_later(delay, None, happen, system, promises, act))
 
 
+def _at_making(system: System, promises: Promises, fault: Fault) -> None:
+    """When the next newcomer's provider is in the tables: before its registration server hears of it."""
+    target = next(role for role in ("rs", "fe-rs") if role in system.roles)
+
+    def act(lcc: Lcc) -> None:
+        if fault.target == "kill":
+            _kill(system, promises, attrs.evolve(fault, kind="kill", target=target))
+            return
+        faults = lcc.database.faults
+        faults.answer_lost = 1.0  # of this transaction, and of no other
+        system.timeline.call_later(0, None, setattr, faults, "answer_lost", 0.0)
+
+    system.making.append(act)
+
+
 @attrs.frozen
 class Kind:
     """A kind of fault.
@@ -588,7 +591,8 @@ KINDS = {
     "workers-fail": Kind(_workers_fail, _a_host, 0, 16),
     "answers-lost": Kind(_answers_lost, _the_database, 0, 6),
     "clock-step": Kind(_clock_step, _a_host, 0, 0),
-    AT_CHECK: Kind(_at_check, _a_role, 0, 2),
+    registration_faults.AT_CHECK: Kind(_at_check, _a_role, 0, 2),
+    registration_faults.AT_MAKING: Kind(_at_making, _a_role, 0, 2),
     "tls-troubles": Kind(_tls_troubles, _a_host, 0, 0),
     move_faults.KIND: Kind(_at_move, _a_host, 0, 3),
     move_faults.RESTORE: Kind(_restore_at_move, _a_host, 0, 0),

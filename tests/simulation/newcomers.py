@@ -78,7 +78,7 @@ class Newcomer(Site):
             first = chance.randrange(24)
             self.hours = f"{first}-{(first + chance.randint(3, 12)) % 24}"
         if chance.random() < 0.3:
-            self.bandwidth_bytes = chance.choice((20_000, 200_000))
+            self.bandwidth_bytes = chance.choice((4_000, 20_000, 200_000))
 
     def page_at(self, path: str) -> Page | None:
         if path in self.proofs:

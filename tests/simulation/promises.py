@@ -20,7 +20,7 @@ from .bandwidth import BandwidthPromises
 from .crawl import SPIDER_NAMES
 from .crawl_promises import CrawlPromises
 from .fault import Fault
-from .lcc_promises import LEASE_SECONDS, LccPromises
+from .lcc_promises import LccPromises
 from .move_promises import MovePromises
 from .notifier import POLLED, WatchedSite
 from .one_lcc import Lcc
@@ -36,6 +36,11 @@ _LOOKS_SECONDS = 20.0
 """After a database was put back an operator looks for missing files once more, when all roles run again."""
 _ROUNDED_SECONDS = 0.001
 """Messages tell times in milliseconds."""
+
+_KEPT = (
+    "SELECT l.curl, EXISTS (SELECT 1 FROM qdb q WHERE q.urlkey = l.urlkey AND q.operation = 1),"
+    " l.fetched_machineid, l.fetched_fileid, l.md5 FROM lccurl l WHERE l.state = 1 AND l.curl IN ({urls})"
+)
 
 
 class Promises:
@@ -57,6 +62,12 @@ class Promises:
         system.notice_accepted = self._is_accepted
         self._timeline.look = self._look
         self._began: dict[int, float] = {}
+        self._kept_urls = [
+            site.url(path) for site in system.sites for path in sorted(site.pages) if path.startswith(KEPT)
+        ]
+        self._kept_sql = _KEPT.format(urls=", ".join("?" * len(self._kept_urls)))
+        self._kept: dict[str, bool] = {}
+        """Of these, those that are in the cache: whether they are in the queue, too."""
         self._of: dict[Lcc, LccPromises] = {}
         for lcc in system.lccs:
             self._of[lcc] = LccPromises(lcc, self.broken, self._cached, self._check_cuts)
@@ -80,6 +91,7 @@ class Promises:
                 system.newcomers, system.all_sites, system.lccs, system.front, self.broken
             )
             system.newcomer_answered = registrations.answered
+            registrations.appeared = system.provider_appears
         self._moves: MovePromises | None = None
         if system.front is not None:
             self._moves = MovePromises(system.front, system.all_sites, self.broken, self._has_lost_power)
@@ -193,23 +205,18 @@ class Promises:
             if hours and not any(is_open(hours, now) for now in self._of[lcc].queue_manager_clocks()):
                 self.broken("P11", f"{order.url} is fetched outside of {hours}")
         self._check_interval(site, order.url)
-        if order.url.startswith(site.url(KEPT)):
-            self._check_absent(lcc, order.url)
 
-    def _check_absent(self, lcc: Lcc, url: str) -> None:
-        """A page that is told to be fetched only if it is not there, is not there; or was not a lease ago."""
-        promises = self._of[lcc]
-        if self.sets_may_be_lost or promises.power_cut or len(promises.clocks) > 1:
-            return
-        before = int(self._timeline.now + promises.clocks[0][1] - LEASE_SECONDS)
-        sql = (
-            "SELECT fetched_machineid, fetched_fileid, md5 FROM lccurl"
-            " WHERE curl = ? AND state = 1 AND confirmed_time < ?"
-        )
-        for machine, file, digest in promises.rows(sql, [url, before]):
+    def _check_kept(self, lcc: Lcc) -> None:
+        """What is told with ``ifabsent`` does not come into the queue while it is in the cache."""
+        rows = self._of[lcc].rows(self._kept_sql, self._kept_urls)
+        before, self._kept = self._kept, {url: bool(queued) for url, queued, *_ in rows}
+        came = {url for url, queued in self._kept.items() if queued and before.get(url) is False}
+        if not came or self.sets_may_be_lost or self._of[lcc].power_cut:
+            return  # its content may be lost
+        for url, _, machine, file, digest in rows:
             data = lcc.content(machine, file)
-            if data is not None and md5(data, usedforsecurity=False).hexdigest() == digest:
-                self.broken("P2", f"{url} is fetched, told with ifabsent, and is in the cache")
+            if url in came and data is not None and md5(data, usedforsecurity=False).hexdigest() == digest:
+                self.broken("P2", f"{url} is to be fetched, told with ifabsent, and is in the cache")
 
     def _check_interval(self, site: Site, url: str) -> None:
         now, interval = self._timeline.now, site.interval_seconds
@@ -274,6 +281,8 @@ class Promises:
             self._registrations.committed(lcc)
         if self._moves is not None:
             self._moves.committed(lcc)
+        elif self._kept_urls and series == MAIN:
+            self._check_kept(lcc)
 
     def _cached(self, changed: dict[int, str]) -> None:
         if self._crawl is not None:

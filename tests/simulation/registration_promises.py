@@ -42,6 +42,8 @@ class RegistrationPromises:
         """Root of a newcomer -> its providers."""
         self._seen: dict[str, int] = {}
         self._answers = 0
+        self.appeared: Callable[[Lcc], object] = lambda lcc: None
+        """Called when a newcomer has its provider, with the LCC that has it."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -72,6 +74,7 @@ class RegistrationPromises:
             there.setdefault(root, set()).add(pid)
             if root not in self._seen:
                 self._appears(newcomer, pid, password)
+                self.appeared(lcc)
         if there == self._there[lcc]:
             return
         self._there[lcc] = there

@@ -88,6 +88,8 @@ class System(World):
         self.newcomer_answered: Callable[[Newcomer, int], None] = lambda newcomer, pid: None
         self.checks: list[Callable[[], object]] = []
         """Called in turn, each when a check of a registration begins."""
+        self.making: list[Callable[[Lcc], object]] = []
+        """Called in turn, each when a provider of a newcomer has just been made, before anybody hears of it."""
         self.set_accepted: Callable[[Site, Place], None] = lambda site, place: None
         self.notice_accepted: Callable[[str, int], None] = lambda epoch, number: None
         self.orders: dict[tuple[int, int], list[int]] = {}
@@ -183,7 +185,7 @@ class System(World):
             first = chance.randrange(24)
             site.hours = f"{first}-{(first + chance.randint(3, 12)) % 24}"
         if chance.random() < 0.3:
-            site.bandwidth_bytes = chance.choice((20_000, 200_000))
+            site.bandwidth_bytes = chance.choice((4_000, 20_000, 200_000))
         intervals = self.timeline.random(f"interval {number}")
         if intervals.random() < 0.3:
             site.interval_seconds = intervals.choice(
@@ -241,6 +243,11 @@ class System(World):
     def _check_begins(self) -> None:
         if self.checks:
             self.checks.pop(0)()
+
+    def provider_appears(self, lcc: Lcc) -> None:
+        """A newcomer's provider is in the tables of an LCC."""
+        if self.making:
+            self.making.pop(0)(lcc)
 
     def _registered(self, newcomer: Newcomer, pid: int) -> None:
         self.newcomer_answered(newcomer, pid)
