@@ -80,6 +80,7 @@ class Faults:
     :ivar kills: role -> kills.
     :ivar stills: role -> how often it stood still.
     :ivar parted: from whom -> how often a node was.
+    :ivar given_up: times that a database server has ended by itself, and was started again.
     :ivar long_parted: what nodes that were parted from the others for long said of themselves in the end.
     """
 
@@ -107,6 +108,7 @@ class Faults:
         self.stills: Counter[str] = Counter()
         self.parted: Counter[str] = Counter()
         self.long_parted: Counter[str] = Counter()
+        self.given_up = 0
 
     def step(self, spared: Collection[str] = ()) -> None:
         """Do the next thing, but not to these."""
@@ -176,11 +178,20 @@ class Faults:
     def tick(self) -> list[str]:
         """Start what is due to be started, let go on what is due to; gives what was started."""
         now = time.time()
+        self.revive()
         started = []
         for each in [each for each in self._due if each[0] <= now]:
             self._due.remove(each)
             started += self._end(*each[1:])
         return started
+
+    def revive(self) -> None:
+        """Start database servers that have ended by themselves, as systemd does: a node of a Galera cluster gives up
+        when its donor has gone."""
+        for name, server in self._cluster.databases.items():
+            if server.process is not None and server.process.poll() is not None:
+                self._cluster.start(name)
+                self.given_up += 1
 
     def heal(self) -> list[str]:
         """End all faults now; gives what was started."""

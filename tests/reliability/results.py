@@ -22,6 +22,7 @@ ADDED = (
     "damaged",
     "users_killed",
     "clusters_recovered",
+    "nodes_given_up",
     "pushes",
     "pushes_accepted",
     "polls",
@@ -88,6 +89,8 @@ class Results:
                 f"  {_rate(runs)}",
                 f"  killed: {_counted(kills)}",
                 f"  stood still: {_counted(stills)}",
+                f"  nodes parted from: {_counted(_summed(runs, 'parted'))};"
+                f" said after long: {_counted(_summed(runs, 'long_parted'))}",
                 "  " + ", ".join(f"{what}: {sum(run.get(what, 0) for run in runs):,}" for what in ADDED),
                 "  peak memory, MB: "
                 + _counted(
@@ -115,6 +118,13 @@ class Results:
             )
         lines.append(f"all: {len(self.runs)} runs, {self.kills():,} kills, {self.violations()} violations")
         return "\n".join(lines)
+
+
+def _summed(runs: list[dict[str, Any]], what: str) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for run in runs:
+        total.update(run.get(what, {}))
+    return total
 
 
 def _rate(runs: list[dict[str, Any]]) -> str:

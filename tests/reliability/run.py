@@ -335,6 +335,7 @@ class Run:
             if left == AWAY and not self.recovered and time.monotonic() > began + RECOVERY_SECONDS:
                 self.recovered += self.cluster.recover()
             self.returns.look()
+            self.faults.revive()
             if not left:
                 time.sleep(1.0)
                 if not self._waiting():
@@ -516,6 +517,7 @@ def _report(this: Run, began: float, violations: int, judged: dict[str, int]) ->
         "stills": dict(sorted(this.faults.stills.items())),
         "parted": dict(sorted(this.faults.parted.items())),
         "long_parted": dict(sorted(this.faults.long_parted.items())),
+        "nodes_given_up": this.faults.given_up,
         "starts": dict(this.how.counts),
         "violations": violations,
         **judged,
