@@ -26,6 +26,7 @@ def parser(
     options.add_argument("--results", type=Path, default=Path(f"build/{command}.jsonl"))
     options.add_argument("--backend", choices=backends, help="only this one")
     options.add_argument("--seed", type=int, help="one run with this seed, not added to the file")
+    options.add_argument("--table", action="store_true", help="only show what was reached")
     options.add_argument(
         "--plain-share",
         type=float,

@@ -358,7 +358,9 @@ def _main(options: argparse.Namespace) -> int:
             plan = Plan(options.seed, backends[0], options.each, pages=options.pages, plain_share=options.plain_share)
             print(run(plan, tell), flush=True)
             return 0
-        while min((kills := results.killed())[role] for role in (*ROLES, WORKER)) < options.kills:
+        while (
+            not options.table and min((kills := results.killed())[role] for role in (*ROLES, WORKER)) < options.kills
+        ):
             backend = min(backends, key=results.kills)
             plan = Plan(new_seed(), backend, options.each, pages=options.pages, plain_share=options.plain_share)
             tell(f"seed {plan.seed} on {plan.backend}")

@@ -50,7 +50,7 @@ from tests.support.processes.starting import PLAIN_SHARE, Mixed, mixed
 from tests.support.waiting import wait_for
 
 from .cluster import KINDS, Kind, Registered
-from .commands import new_seed, parser, stop_in_order, tell
+from .commands import parser, tell
 from .faults import Faults
 from .journal import Journal
 from .listings import Listing, listings
@@ -67,6 +67,7 @@ from .moves_oracle import (
     whole_case,
 )
 from .oracle import Violation, figures
+from .repeating import repeat
 from .results import Results
 from .run import PATIENCE_SECONDS, ROOT, SERVERS, TICK_SECONDS, Broken, World
 from .sub_lccs import FRONT, NODE, ROLES, SubLccs
@@ -481,40 +482,20 @@ def main() -> int:
     settings.set_defaults(kills=500, each=40)
     settings.add_argument("--cells", type=int, default=12, help="cells of the matrix of one run")
     settings.add_argument("--providers", type=int, default=50)
-    settings.add_argument("--table", action="store_true", help="only show what was reached")
     options = settings.parse_args()
-    stop_in_order()
-    results = Results(options.results)
-    backends = (options.backend,) if options.backend else BACKENDS
-    try:
-        while not options.table and (options.seed is not None or random_kills(results) < options.kills):
-            backend = min(backends, key=lambda name: sum(run["backend"] == name for run in results.runs))
-            seed = options.seed if options.seed is not None else new_seed()
-            cells = next_cells(results, backend, options.cells, random.Random(seed))
-            plan = Plan(
-                seed,
-                backend,
-                cells,
-                options.each,
-                providers=options.providers,
-                plain_share=options.plain_share,
-            )
-            tell(f"seed {seed} on {backend}")
-            report = run(plan, tell)
-            if options.seed is not None:
-                print(report)
-                return 0
-            results.add(report)
-            tell(f"{report}; {random_kills(results)} random kills in all")
-    except Broken as broken:
-        if broken.report and options.seed is None:
-            results.add(broken.report)
-        print(broken, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        pass
-    print(table(results))
-    return 1 if results.violations() else 0
+
+    def one(results: Results, seed: int, backend: str) -> dict[str, Any]:
+        plan = Plan(
+            seed,
+            backend,
+            next_cells(results, backend, options.cells, random.Random(seed)),
+            options.each,
+            providers=options.providers,
+            plain_share=options.plain_share,
+        )
+        return run(plan, tell)
+
+    return repeat(options, BACKENDS, one, reached=random_kills, had=Results.count, table=table)
 
 
 def random_kills(results: Results) -> int:

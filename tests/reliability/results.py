@@ -60,6 +60,10 @@ class Results:
             if backend in (None, run["backend"]) and (not slow_central or _is_slow(run))
         )
 
+    def count(self, backend: str) -> int:
+        """Runs on this database."""
+        return sum(run["backend"] == backend for run in self.runs)
+
     def killed(self) -> Counter[str]:
         """Kills of each role in all runs."""
         kills: Counter[str] = Counter()

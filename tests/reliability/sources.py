@@ -37,13 +37,14 @@ from tests.support.processes.starting import PLAIN_SHARE, Mixed
 from tests.support.waiting import wait_for
 
 from .cluster import DATABASE, Cluster
-from .commands import new_seed, parser, stop_in_order, tell
+from .commands import parser, tell
 from .evidence import waiting
 from .journal import Journal
 from .moves_oracle import check_newcomers, registered
 from .oracle import Case, Violation, check_feed
+from .repeating import repeat
 from .results import Results
-from .run import NODES_WEIGHT, PART_SHARE, PATIENCE_SECONDS, Broken, Plan, Run, run, soon
+from .run import NODES_WEIGHT, PART_SHARE, PATIENCE_SECONDS, Plan, Run, run, soon
 from .sites import DOCUMENTS, FEED, SITEMAP, Site
 from .sources_oracle import (
     TAKEN,
@@ -301,30 +302,12 @@ def main() -> int:
     settings.set_defaults(kills=300, each=100)
     settings.add_argument("--sites", type=int, default=6, help="how many there are")
     options = settings.parse_args()
-    stop_in_order()
-    results = Results(options.results)
-    backends = (options.backend,) if options.backend else BACKENDS[:2]
-    try:
-        while options.seed is not None or results.kills() < options.kills:
-            backend = min(backends, key=results.kills)
-            seed = new_seed() if options.seed is None else options.seed
-            plan = plan_of(seed, backend, options.each, options.sites, results.killed(), options.plain_share)
-            tell(f"{plan.kills} kills on {backend}, seed {seed}")
-            report = run(plan, tell, SourcesRun)
-            if options.seed is not None:
-                print(report)
-                return 0
-            results.add(report)
-            tell(f"{results.kills()} kills in all")
-    except Broken as broken:
-        if broken.report and options.seed is None:
-            results.add(broken.report)
-        print(broken, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        pass
-    print(results.table())
-    return 1 if results.violations() else 0
+
+    def one(results: Results, seed: int, backend: str) -> dict[str, Any]:
+        plan = plan_of(seed, backend, options.each, options.sites, results.killed(), options.plain_share)
+        return run(plan, tell, SourcesRun)
+
+    return repeat(options, BACKENDS[:2], one)
 
 
 def plan_of(

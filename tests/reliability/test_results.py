@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from . import __main__ as command
+from . import repeating
 from .oracle import Violation
 from .results import Results
 from .run import Broken, Plan
@@ -51,7 +52,7 @@ def test_runs_with_a_slow_link_count_by_themselves(
         return report(0) | {"plan": {"slow_central": True}, "kills": {"qm": plan.kills}, "branches_reset": 40}
 
     monkeypatch.setattr(command, "run", ran)
-    monkeypatch.setattr(command, "stop_in_order", lambda: None)
+    monkeypatch.setattr(repeating, "stop_in_order", lambda: None)
     arguments = ["kill-test", "--kills", "10", "--each", "5", "--slow-central", "--results", str(path)]
     monkeypatch.setattr(sys, "argv", arguments)
     assert command.main() == 0
@@ -73,7 +74,7 @@ def test_a_broken_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     path = tmp_path / "results.jsonl"
     monkeypatch.setattr(command, "run", broken)
-    monkeypatch.setattr(command, "stop_in_order", lambda: None)
+    monkeypatch.setattr(repeating, "stop_in_order", lambda: None)
     monkeypatch.setattr(sys, "argv", ["kill-test", "--kills", "100", "--results", str(path)])
     assert command.main() == 1
     assert (Results(path).kills(), Results(path).violations()) == (7, 1)
