@@ -47,6 +47,7 @@ from lcc.model.frontend.moves import Move, MoveState
 from tests.support.ports import free_port
 from tests.support.processes.followers import Follower
 from tests.support.processes.starting import PLAIN_SHARE, Mixed, mixed
+from tests.support.servers.parted_galera import PartedGalera
 from tests.support.waiting import wait_for
 
 from .cluster import KINDS, Kind, Registered
@@ -69,7 +70,7 @@ from .moves_oracle import (
 from .oracle import Violation, figures
 from .repeating import repeat
 from .results import Results
-from .run import PATIENCE_SECONDS, ROOT, SERVERS, TICK_SECONDS, Broken, World
+from .run import PART_SHARE, PATIENCE_SECONDS, ROOT, SERVERS, TICK_SECONDS, Broken, World
 from .sub_lccs import FRONT, NODE, ROLES, SubLccs
 
 BACKENDS = ("sqlite", "galera")
@@ -152,7 +153,8 @@ class Run:
         self._quiet = float("inf")
         self.counted: Counter[str] = Counter()
         """What content users and newcomers have done."""
-        self.faults = Faults(self.lccs, self._random, 0.0, self._kill_follower)
+        galera = server if isinstance(server, PartedGalera) else None
+        self.faults = Faults(self.lccs, self._random, 0.0, self._kill_follower, galera=galera, part_share=PART_SHARE)
         self.lccs.meanwhile = self.faults.tick
         self._move_due = 0.0
 
@@ -437,6 +439,7 @@ class Run:
             "seed": self.plan.seed,
             "backend": self.plan.backend,
             "kills": dict(sorted(self.faults.kills.items())),
+            "parted": dict(sorted(self.faults.parted.items())),
             "starts": dict(self.how.counts),
             "cells": dict(self.cells),
             "missed": dict(self.missed),

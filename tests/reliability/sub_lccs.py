@@ -47,7 +47,7 @@ RS_SETTINGS = (
     "database_timeout = 8.0\n"
 )
 """All newcomers have one address and one host."""
-FRONT_SETTINGS = "[database]\nretries = 3\nconnect_timeout = 2.0\nquery_timeout = 8.0\n"
+FRONT_SETTINGS = "[tls]\ninsecure = true\n[database]\nretries = 3\nconnect_timeout = 2.0\nquery_timeout = 8.0\n"
 FLIPPED = (MoveState.FLIPPED, MoveState.ACTIVE, MoveState.DONE)
 STAGED = {
     "staged rows": "SELECT COUNT(*) FROM staged",
