@@ -13,11 +13,13 @@ from .planted.finding import ROOT, find
 
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
 def test_a_bug_fits_the_code(bug: Bug, tmp_path: Path) -> None:
-    target = tmp_path / bug.path
-    target.parent.mkdir(parents=True)
-    target.write_bytes((ROOT / bug.path).read_bytes())
+    for path, *_ in bug.changes:
+        target = tmp_path / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes((ROOT / path).read_bytes())
     bug.plant(tmp_path)
-    compile(target.read_text(encoding="utf-8"), bug.path, "exec")
+    for path, *_ in bug.changes:
+        compile((tmp_path / path).read_text(encoding="utf-8"), path, "exec")
 
 
 def test_names_differ() -> None:

@@ -15,6 +15,7 @@ class Bug:
     :ivar before, after: what is replaced; it stands there exactly once.
     :ivar about: which hole of the design it opens again, or what it forgets.
     :ivar kind: of the worlds in which it is looked for (:data:`tests.simulation.run.TASKS` …).
+    :ivar also: what else has to go: path, before and after of a second line of defence.
     """
 
     name: str
@@ -23,14 +24,21 @@ class Bug:
     before: str
     after: str
     kind: str = ""
+    also: tuple[str, str, str] | None = None
 
     def plant(self, root: Path) -> None:
         """Put it into a copy of the tree.
 
         :raises ValueError: the code is another one now.
         """
-        file = root / self.path
-        text = file.read_text(encoding="utf-8")
-        if text.count(self.before) != 1:
-            raise ValueError(f"{self.name}: what it replaces stands {text.count(self.before)} times in {self.path}")
-        file.write_text(text.replace(self.before, self.after), encoding="utf-8")
+        for path, before, after in self.changes:
+            file = root / path
+            text = file.read_text(encoding="utf-8")
+            if text.count(before) != 1:
+                raise ValueError(f"{self.name}: what it replaces stands {text.count(before)} times in {path}")
+            file.write_text(text.replace(before, after), encoding="utf-8")
+
+    @property
+    def changes(self) -> list[tuple[str, str, str]]:
+        """Path, before and after of each."""
+        return [(self.path, self.before, self.after), *([] if self.also is None else [self.also])]

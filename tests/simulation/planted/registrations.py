@@ -15,11 +15,16 @@ REGISTRATIONS = [
     ),
     Bug(
         "provider-made-twice",
-        "P19: that a registration has its provider already is not looked at",
+        "P19: that a registration has its provider already is not looked at, in neither of two places",
         "lcc/storage/providers/registrations.py",
         "    if done is not None:\n        return int(done)\n    check_sites",
         "    check_sites",
         kind=MOVES,
+        also=(
+            "lcc/storage/providers/providers.py",
+            "if done is not None and provider.pid in (0, done):",
+            "if done == 0:",
+        ),
     ),
     Bug(
         "begun-and-forgotten",
