@@ -46,6 +46,7 @@ PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:
 .PHONY: help run-venv venv system test test-long galera proof-tree cuts sim sim-proof fuzz network hostile-sockets kill-test kill-sources kill-jobs kill-spider kill-moves check doc man demo
+.PHONY: check-style check-types check-doc
 .PHONY: bench bench-quick bench-list bench-curves bench-growth bench-doc soak soak-roles wheel deb test-deb sbom audit mutants clean
 
 help:
@@ -190,12 +191,16 @@ hostile-sockets: venv system
 mutants: venv
 	@nice $(PY) -m tests.mutants $(ARGS)
 
-check: venv
+# With -j 2, beside each other.
+check: check-style check-types check-doc
+check-style: venv
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy
 	$(PY) scripts/check_news.py
 	$(PY) scripts/check_environment.py
+check-types: venv
+	$(PY) -m mypy
+check-doc: venv
 	$(SPHINX)
 
 # A reference that leads nowhere is a warning, and a warning is an error.
