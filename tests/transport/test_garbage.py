@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from twisted.internet.testing import MemoryReactorClock
 
-from lcc.services.process.garbage import SECONDS, collect_old_garbage
+from lcc.services.process.garbage import SECONDS, SHARE_MAX, collect_old_garbage
 
 
 class Session:
@@ -46,3 +46,19 @@ def test_nothing_is_done_before_the_reactor_runs() -> None:
     reactor = MemoryReactorClock()
     collect_old_garbage(reactor)
     assert not reactor.getDelayedCalls()
+
+
+def test_a_collection_that_takes_long_is_rare() -> None:
+    reactor, took_seconds, collections = MemoryReactorClock(), 2.0, []
+
+    def collect() -> None:
+        collections.append(reactor.seconds())
+        reactor.rightNow += took_seconds
+
+    collect_old_garbage(reactor, collect)
+    reactor.run()
+    reactor.advance(SECONDS)
+    reactor.advance(took_seconds / SHARE_MAX - 1)
+    assert collections == [SECONDS]
+    reactor.advance(1)
+    assert collections == [SECONDS, SECONDS + took_seconds + took_seconds / SHARE_MAX]
