@@ -263,3 +263,23 @@ def test_nothing_is_forgotten_for_a_day_when_the_clock_was_set_forward(bench: Be
     set_clock(bench, -YEAR // 2)
     bench.pass_time(DAY, 300)
     assert bench.state(job.id) is JobState.COMPLETED
+
+
+def test_a_retry_that_falls_behind_a_clock_that_was_set_back_a_little(tmp_path: Path) -> None:
+    """By less than is noticed as a step."""
+    bench = Bench(tmp_path)
+    bench.start()
+    manager = bench.manager()
+    bench.add(every=10**6)
+    bench.pass_time(2)
+    [job] = manager.given()
+    manager.end(job, JobState.TEMPORARY)
+    bench.pass_time(60)
+    retry = "UPDATE jobs SET due_time = ?"
+    bench.step -= 1.9
+    bench.database.now(lambda txn: txn.execute(retry, [int(bench.now()) + 1]))
+    bench.pass_time(5)
+    [again] = manager.given()
+    assert (again.id, again.attempt) == (job.id, 2)
+    bench.engine.stop()
+    bench.database.blocking.close()

@@ -23,6 +23,11 @@ def test_managers_with_what_they_have_and_those_that_are_lost(bench: Bench) -> N
     ]
 
 
+def test_before_it_has_claimed_its_tables(bench: Bench) -> None:
+    lines = dict(SchedulerCommands(bench.another()).est())
+    assert (lines["scheduler"], lines["database"]) == ("waits for the database", "answers")
+
+
 def test_no_more_managers_than_fit(bench: Bench) -> None:
     for number in range(21):
         bench.manager(f"m{number}")

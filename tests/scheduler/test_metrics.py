@@ -70,6 +70,8 @@ def test_a_job_that_waits_for_long_is_told_of(bench: Bench) -> None:
     bench.pass_time(2)
     due = bench.engine.ready.oldest_due_time
     assert due is not None
+    bench.step += due - 5 - bench.now()
+    assert readings(bench)["job_waiting_seconds"] == 0, "the clock was set back"
     bench.step += due + WAITING_SECONDS - 1 - bench.now()
     assert faults(bench) == {} and readings(bench)["job_waiting_seconds"] == WAITING_SECONDS - 1
     bench.step += 1
