@@ -9,12 +9,12 @@ from lcc.model.metrics import Metric
 
 ROOT = Path(__file__).parents[2]
 PROCESS = {
-    "process_cpu_seconds_total": ("counter", "CPU that the process has used"),
-    "process_resident_memory_bytes": ("gauge", "Memory that it has (RSS)"),
-    "process_virtual_memory_bytes": ("gauge", "Address space that it has"),
-    "process_start_time_seconds": ("gauge", "When it was started, seconds since 1970"),
-    "process_open_fds": ("gauge", "Files and connections that it has open"),
-    "process_max_fds": ("gauge", "Files and connections that it may have open"),
+    "process_cpu_seconds_total": ("counter", "CPU time used by the process"),
+    "process_resident_memory_bytes": ("gauge", "Resident memory (RSS)"),
+    "process_virtual_memory_bytes": ("gauge", "Virtual memory"),
+    "process_start_time_seconds": ("gauge", "Start time, in seconds since 1970"),
+    "process_open_fds": ("gauge", "Open file descriptors"),
+    "process_max_fds": ("gauge", "Maximum number of open file descriptors"),
 }
 """What prometheus_client tells of a process, and what that means."""
 

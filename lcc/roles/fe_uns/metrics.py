@@ -11,16 +11,16 @@ from lcc.roles.metrics import DatabaseRoleMetrics
 CONNECTIONS = gauge("lcc_fe_uns_connections_open", "Open connections of providers")
 PASSING = gauge("lcc_fe_uns_connections_passing", "Of these, connected to their sub-LCC")
 CONNECTED = counter("lcc_fe_uns_connections", "Connections of providers accepted")
-REFUSED = counter("lcc_fe_uns_connections_refused", "Connections refused: too many, or nobody is let in")
+REFUSED = counter("lcc_fe_uns_connections_refused", "Connections refused: too many, or paused")
 LOGINS = counter("lcc_fe_uns_logins", "Logins of providers: passed (to a sub-LCC), rejected", "result")
-HELD = counter("lcc_fe_uns_logins_held", "Logins that waited because their provider was moving or being made")
-UNREACHABLE = counter("lcc_fe_uns_sublccs_unreachable", "Logins whose sub-LCC had no UNS that could be reached")
+HELD = counter("lcc_fe_uns_logins_held", "Logins that waited because their provider was being moved or created")
+UNREACHABLE = counter("lcc_fe_uns_sublccs_unreachable", "Logins whose sub-LCC had no reachable UNS")
 BYTES = counter("lcc_fe_uns_bytes", "Bytes passed on, in both directions")
 SUBLCCS = gauge("lcc_fe_uns_sublccs", "Sub-LCCs in the front end's database")
 NOTIFIERS = counter("lcc_fe_uns_notifier_connections", "Connections of notifiers accepted")
 NOTIFIERS_REFUSED = counter("lcc_fe_uns_notifier_connections_refused", "Connections of notifiers refused: too many")
 SETS = counter("lcc_fe_uns_notifier_sets", "Sets of notifiers by result: accepted, rejected", "result")
-PAUSED = gauge("lcc_fe_uns_paused", "1: paused by an operator, lets nobody in")
+PAUSED = gauge("lcc_fe_uns_paused", "1: paused by an operator, accepts no connections")
 
 
 class FeUnsMetrics(DatabaseRoleMetrics[FeUns]):

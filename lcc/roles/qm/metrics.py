@@ -62,18 +62,18 @@ OVERLOADED = gauge("lcc_qm_overloaded", "1: overloaded, accepts no sets from UNS
 PAUSED = gauge("lcc_qm_paused", "1: paused by an operator, sends no orders")
 ASKED_AGAIN = counter("lcc_qm_database_asked_again", "Queries repeated because the database was unreachable")
 MOVES = gauge("lcc_qm_moves", "Moves of providers to this LCC that are under way, by state", "state")
-MOVE_STATE = gauge(
-    "lcc_qm_move_state_seconds", "For how long a move has been in this state, at most; 0: none is", "state"
-)
+MOVE_STATE = gauge("lcc_qm_move_state_seconds", "Longest time that a move has been in this state; 0: none", "state")
 MOVES_BEHIND = gauge("lcc_qm_moves_behind", "Moves that wait until the front end's database is repaired")
 MOVES_ENDED = counter("lcc_qm_moves_ended", "Moves of providers: arrived, left, cancelled", "result")
 MOVE_ROWS = counter("lcc_qm_move_rows", "Rows copied for moves to this LCC")
 MOVE_BYTES = counter("lcc_qm_move_content_bytes", "Content of providers that have moved to this LCC")
-MOVE_ROWS_BEHIND = gauge("lcc_qm_move_rows_behind", "Rows that had changed at the last look, of moves to this LCC")
+MOVE_ROWS_BEHIND = gauge("lcc_qm_move_rows_behind", "Rows that had changed at the last check, of moves to this LCC")
 MOVE_FILES_LEFT = gauge("lcc_qm_move_files_left", "Content files still to be copied, of moves to this LCC")
-MOVE_FREEZES = histogram("lcc_qm_move_freeze_seconds", "How long providers stood still when they moved to this LCC")
-MOVE_FREEZES_GIVEN_UP = counter("lcc_qm_move_freezes_given_up", "Freezes given up: the provider went on where it was")
-MOVE_FROZEN = gauge("lcc_qm_move_frozen_seconds", "For how long a provider stands still, at most; 0: none does")
+MOVE_FREEZES = histogram("lcc_qm_move_freeze_seconds", "How long providers were frozen while they moved to this LCC")
+MOVE_FREEZES_GIVEN_UP = counter(
+    "lcc_qm_move_freezes_given_up", "Freezes given up: the provider continued at its source"
+)
+MOVE_FROZEN = gauge("lcc_qm_move_frozen_seconds", "Longest time that a provider has been frozen; 0: none")
 TICK_AGE = gauge("lcc_qm_tick_age_seconds", "Time since the last periodic tick")
 
 SURVEY_TIME = gauge("lcc_qm_survey_timestamp_seconds", "When the metrics below were read from the database; 0: never")

@@ -16,22 +16,22 @@ from lcc.search.folders import mebibytes
 DOCUMENTS = gauge("lcc_search_documents", "Pages that can be found")
 UNREAD_NOW = gauge("lcc_search_documents_unread", "Of these, pages whose text could not be read")
 HIDDEN = gauge("lcc_search_pages_hidden", "Pages that ask not to be found")
-MISSING_NOW = gauge("lcc_search_pages_missing", "Pages whose content the cache could not give; asked for again")
+MISSING_NOW = gauge("lcc_search_pages_missing", "Pages whose content the cache could not deliver; requested again")
 SIZE = gauge("lcc_search_index_bytes", "Size of the index on the disk")
-COMPLETE = gauge("lcc_search_index_complete", "1: all pages of the cache were read; 0: the index is being built")
+COMPLETE = gauge("lcc_search_index_complete", "1: all pages of the cache have been read; 0: the index is being built")
 LAG = gauge(
     "lcc_search_lag_seconds",
-    "How long ago the oldest change of the cache was that is not to be found yet; 0: none",
+    "Age of the oldest change of the cache that cannot be found yet; 0: none",
 )
 PAGES = counter("lcc_search_pages", "Pages read from the cache, of any type")
-INDEXED = counter("lcc_search_pages_indexed", "Pages put into the index")
-REMOVED = counter("lcc_search_pages_removed", "Pages taken out of the index")
+INDEXED = counter("lcc_search_pages_indexed", "Pages added to the index")
+REMOVED = counter("lcc_search_pages_removed", "Pages removed from the index")
 UNREAD = counter("lcc_search_pages_failed", "Pages whose text could not be read")
 COMMITS = counter("lcc_search_commits", "Commits of the index")
-REBUILDS = counter("lcc_search_rebuilds", "How often the index was begun anew")
-QUERY_SECONDS = histogram("lcc_search_query_seconds", "Queries that were answered, by how long that took")
-REFUSED = counter("lcc_search_queries_refused", "Queries that were none, or came while too many waited")
-WAITING = gauge("lcc_search_queries_waiting", "Queries that wait")
+REBUILDS = counter("lcc_search_rebuilds", "Rebuilds of the index")
+QUERY_SECONDS = histogram("lcc_search_query_seconds", "Duration of answered queries")
+REFUSED = counter("lcc_search_queries_refused", "Queries refused: invalid, or too many were waiting")
+WAITING = gauge("lcc_search_queries_waiting", "Queries waiting")
 PAUSED = gauge("lcc_search_paused", "1: paused by an operator, reads no pages")
 
 BEHIND_SECONDS = 5.0

@@ -11,12 +11,12 @@ TRANSACTION_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
 
 TRANSACTIONS = histogram(
     "lcc_database_transaction_seconds",
-    "Transactions by how long they took, the wait for their turn and tries again included",
+    "Duration of transactions, including waits and retries",
     *("role", "kind"),
 )
 RETRIES = counter(
     "lcc_database_retries",
-    "Attempts at transactions that failed, by why: again (deadlock, lock), lost (connection), full (disk), slow",
+    "Failed attempts at transactions by reason: again (deadlock, lock), lost (connection), full (disk), slow",
     *("role", "reason"),
 )
 REASONS = ("again", "lost", "full", "slow")
