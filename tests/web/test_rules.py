@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import attrs
@@ -87,6 +88,15 @@ def test_rings_are_bounded_and_the_day_is_kept() -> None:
     again = Samples()
     again.restore(samples.kept())
     assert again.kept() == samples.kept()
+
+
+def test_a_sample_takes_few_objects() -> None:
+    """The monitor grows by its rings for an hour, and a little for a day."""
+    fed(10)
+    before = sys.getallocatedblocks()
+    samples = fed(500)
+    assert len(samples.kept()["recent"]) > 480
+    assert sys.getallocatedblocks() - before < 8 * 500
 
 
 def test_what_is_not_known_is_a_gap() -> None:
