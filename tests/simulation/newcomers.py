@@ -35,8 +35,6 @@ connect_timeout = 3
 deadline = 6
 database_timeout = 5
 """
-LAST_SECONDS = 40.0
-"""They come until then."""
 PATIENCE_SECONDS = 10.0
 TWICE_SHARE = 0.3
 """Of the checks, those that are asked for twice at once."""
@@ -50,6 +48,7 @@ _ANSWER_BYTES_MAX = 100_000
 class Newcomer(Site):
     """A site that is about to register.
 
+    :param comes_until: it comes before that second.
     :ivar pid: 0: it has not heard that it has a provider.
     :ivar process: its name.
     :ivar ticket: of its registration; empty: it has none.
@@ -60,14 +59,14 @@ class Newcomer(Site):
     :ivar is_gone: it has given up.
     """
 
-    def __init__(self, timeline: Timeline, number: int, address: str) -> None:
+    def __init__(self, timeline: Timeline, number: int, address: str, comes_until: float = 40.0) -> None:
         super().__init__(timeline, 1000 + number, address)
         chance = timeline.random(f"newcomer {number}")
         self.pid = 0
         self.process = f"new{number}"
         self.name = f"new{number}.example"
         self.root = f"http://{self.name}/"
-        self.comes_after = chance.uniform(0.0, LAST_SECONDS)
+        self.comes_after = chance.uniform(0.0, comes_until)
         self.gives_up = chance.random() < GIVES_UP_SHARE
         self.is_gone = False
         self.ticket = ""

@@ -15,7 +15,6 @@ from .faults import LOSING, heal, plan, schedule, with_restores
 from .promises import Promises
 from .system import System
 
-TROUBLE_SECONDS = 60.0
 DRAIN_SECONDS = 600.0
 CRAWL_DRAIN_SECONDS = 1200.0
 """One site's robots.txt may be asked for again after some minutes, lead to another site, and that one have hours."""
@@ -95,9 +94,9 @@ def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
 def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | None, failures: Failures) -> Result:
     promises = Promises(system)
     if faults is None:
-        faults = plan(system, timeline.random("faults"), TROUBLE_SECONDS)
+        faults = plan(system, timeline.random("faults"), system.trouble_seconds)
         if seed.endswith(RESTORED):
-            faults = with_restores(system, faults, TROUBLE_SECONDS)
+            faults = with_restores(system, faults, system.trouble_seconds)
     planned = faults
     promises.sets_may_be_lost = any(fault.kind in LOSING for fault in planned)
     system.start_all()
@@ -111,7 +110,7 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
     if system.operator is not None:
         system.operator.begin()
     schedule(system, promises, planned)
-    timeline.run_until(EPOCH + TROUBLE_SECONDS)
+    timeline.run_until(EPOCH + system.trouble_seconds)
     heal(system, planned)
     system.copy.may_rest = False
     if any(fault.kind == "clock-step" for fault in planned):

@@ -42,6 +42,10 @@ from .world import World, make
 USER = "10.0.0.9"
 WATCHED = "10.2.0.1"
 """The notifier, and the web server of the site that it watches."""
+TROUBLE_SECONDS, SHORT_SECONDS = 60.0, 25.0
+"""How long things go wrong."""
+SHORT_SHARE = 0.6
+"""Of the worlds of one LCC without tasks and spiders, those that are troubled for the shorter time."""
 NOTIFIER_SHARE = 0.4
 """Of the worlds, those with a notifier."""
 TLS_SHARE = 0.3
@@ -52,6 +56,8 @@ QUOTA_SHARE = 0.25
 """Of the providers, those with a quota of files or of bytes, where there are no other sources of pages."""
 NEWCOMERS_SHARE = 0.25
 """Of the worlds without a scheduler, those with sites that register."""
+COMING_SHARE = 2 / 3
+"""Of the time in which things go wrong, that in which they come."""
 TIGHT_BYTES = 2_000
 """What is left of some quotas in the beginning."""
 FAR_SHARE = 0.4
@@ -65,6 +71,7 @@ class System(World):
     :param with_tasks: there are a scheduler, managers and tasks; and fewer sites.
     :param with_spiders: there are spiders, sites that link to each other, and a scheduler without tasks.
     :param with_moves: there are several LCCs behind a front end, and providers move between them.
+    :ivar trouble_seconds: how long things go wrong.
     """
 
     def __init__(
@@ -77,6 +84,9 @@ class System(World):
     ) -> None:
         super().__init__(timeline)
         self.plain = plain
+        may_be_short = not (with_tasks or with_spiders or with_moves)
+        is_short = may_be_short and timeline.random("length").random() < SHORT_SHARE
+        self.trouble_seconds = SHORT_SECONDS if is_short else TROUBLE_SECONDS
         self.sites: list[Site] = []
         self.linked: list[LinkedSite] = []
         """Sites that spiders find."""
@@ -221,7 +231,7 @@ class System(World):
         (self.lcc if self.front is None else self.front).add_registrations()
         server = self.lcc.hosts.rs if self.front is None else FRONT.rs
         for number in range(1, 1 + self.timeline.random("newcomers").choice((2, 3, 5))):
-            newcomer = Newcomer(self.timeline, number, f"10.1.1.{number}")
+            newcomer = Newcomer(self.timeline, number, f"10.1.1.{number}", COMING_SHARE * self.trouble_seconds)
             self.network.names[newcomer.name] = (newcomer.address,)
             self.newcomers.append(newcomer)
             if not newcomer.gives_up:
