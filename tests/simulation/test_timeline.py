@@ -62,3 +62,20 @@ def test_the_clock_of_a_reactor_is_finer_than_that_of_the_world(interval: float)
         many = timeline.events + 100
         assert not timeline.run_while(partial(happened_less, timeline, many), 10 * interval)
         loop.stop()
+
+
+def test_where_memory_lies_is_no_part_of_the_digest() -> None:
+    """Some functions are named after another one, and where that is."""
+    digests = []
+    for address in ("0x7fa457631b20", "0x7fa457631c00"):
+        timeline = Timeline("1")
+
+        def happens() -> None:
+            pass
+
+        happens.__qualname__ = f"<implementation for <function connect at {address}>>"
+        timeline.call_later(0.0, None, happens)
+        timeline.run_until(EPOCH)
+        digests.append(timeline.digest)
+
+    assert digests[0] == digests[1]

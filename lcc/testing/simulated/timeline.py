@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable
@@ -21,6 +22,8 @@ _log = Logger()
 EPOCH = 1_767_225_600.0
 """The time at which every world begins, in seconds since 1970 (2026-01-01 00:00 UTC)."""
 LOOK_EVERY_EVENTS = 200
+_ADDRESS = re.compile(" at 0x[0-9a-f]+")
+"""In the name of a function that has another one's in it: where that lies in memory."""
 _NOTES_TOGETHER = 1500
 """Notes that are hashed at once: that is cheaper."""
 
@@ -190,7 +193,8 @@ class Timeline:
         return both.hexdigest()
 
     def _hash_notes(self) -> None:
-        self._hash.update("\n".join(self._notes).encode("utf-8", "surrogatepass"))
+        text = _ADDRESS.sub("", "\n".join(self._notes))
+        self._hash.update(text.encode("utf-8", "surrogatepass"))
         self._notes = [""]
         self._times_hash.update(self._times.tobytes())
         self._times = array("d")
