@@ -246,7 +246,7 @@ class SourcesRun(Run):
         sites = attrs.evolve(whole, providers=self.providers)
         yield from soon(lambda: check_search(sites, self._search))
         yield from check_items(sites, self._items())
-        yield from check_reports(sites, {each.pid: self._report(each.name) for each in self.providers})
+        yield from soon(lambda: check_reports(sites, {each.pid: self._report(each.name) for each in self.providers}))
         if b"<title>" not in self._get("web", "/"):
             yield Violation("monitor", "it shows no page")
 
