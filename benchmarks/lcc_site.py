@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -133,14 +133,7 @@ class LccSite:
 
     def stop(self) -> None:
         """End all roles."""
-        for process in self.processes.values():
-            process.terminate()
-        for process in self.processes.values():
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end(self.processes.values())
         self.processes.clear()
         self.database.close()
 
@@ -177,6 +170,18 @@ class LccSite:
     def resident_mb(self) -> dict[str, float]:
         """What is resident now, by process."""
         return {name: _resident_bytes(process.pid) / 1e6 for name, process in self.processes.items()}
+
+
+def end(processes: Collection[subprocess.Popen[bytes]]) -> None:
+    """In order, all at once; those that do not go are killed."""
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _resident_bytes(pid: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from common import free_port
-from lcc_site import BIN, START_SECONDS, STOP_SECONDS, LccSite
+from lcc_site import BIN, START_SECONDS, LccSite, end
 
 ROLES = ("uns", "qm", "botm", "bot", "cu", "scheduler", "manager", "spider", "push", "search", "web")
 """Of the first sub-LCC; the second has the first five."""
@@ -77,14 +77,7 @@ class FrontEnd:
 
     def stop(self) -> None:
         """End it."""
-        for process in self.processes.values():
-            process.terminate()
-        for process in self.processes.values():
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end(self.processes.values())
 
 
 def admin(config: Path, *arguments: str) -> str:
