@@ -26,6 +26,8 @@ STILL_MAX = 3
 """Processes that stand still at once."""
 PARTED_SECONDS = (3.0, 12.0, 30.0)
 """A node is suspected after 5 seconds, and given up after 15."""
+STOPPED_SHARE = 0.25
+"""Of the nodes that are to be parted, those that stand still instead."""
 LONG_PARTED_SECONDS = 25.0
 """After so long a node that is parted from the others knows that it is in no majority."""
 
@@ -128,7 +130,11 @@ class Faults:
             if len(self._cluster.still) < STILL_MAX:
                 self._stand_still(self._choose(up))
         elif luck >= 1 - self._still_share - self._part_share and self._may_part(up):
-            self._part(self._random.choice(self._may_part(up)))
+            node = self._random.choice(self._may_part(up))
+            if self._random.random() < STOPPED_SHARE:
+                self._stand_still(node)
+            else:
+                self._part(node)
         else:
             self._kill([self._choose(up)])
 
@@ -138,7 +144,7 @@ class Faults:
 
     def _may_part(self, up: list[str]) -> list[str]:
         """One at a time."""
-        if self._galera is None or self._galera.parted:
+        if self._galera is None or self._galera.parted or self._cluster.still & self._cluster.databases.keys():
             return []
         return [name for name in up if name in self._cluster.databases]
 

@@ -74,7 +74,7 @@ SERVERS: dict[str, Callable[[], PrivateMariaDb | PrivateGalera]] = {
 }
 ROOT = Path(__file__).parents[2]
 
-PART_SHARE = 0.1
+PART_SHARE = 0.15
 """Of the faults on a Galera cluster, those that part a node."""
 NODES_WEIGHT = 6
 """How often a node of a Galera cluster is chosen, as of :class:`Faults`."""
