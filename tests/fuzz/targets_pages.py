@@ -242,6 +242,9 @@ class SearchPages(PagesTarget):
             _get("/login?next=/search?q=x") + _post("/login", name=_NAME, password=_PASSWORD, next="//evil.example/"),
             _post("/login", name="", password=_BEARER, next="/") + _post("/login", name="bob", password="wrong"),
             _post("/logout") + _get("/search?q=page"),
+            _get(f"/search?q=page&format={quote(CANARY)}")
+            + _get(f"/{quote(CANARY)}")
+            + _get(f"/copy/{quote(CANARY)}"),
             _get(f"/search?q={quote(CANARY)}") + _get("/search?q=" + quote("日本語 αθηνα İstanbul")),
             b"HEAD /search?q=page HTTP/1.0\r\n\r\n",
         ]
@@ -336,6 +339,12 @@ class MonitorPages(PagesTarget):
                 "/job/1",
                 "/resources",
                 "/statistics",
+            ),
+            (
+                f"/search?q={quote(CANARY)}",
+                f"/url?url={quote(CANARY)}",
+                f"/{quote(CANARY)}",
+                f"/tasks?kind={quote(CANARY)}",
             ),
             ("/live?page=/&number=0", "/live.js", "/login?next=/errors", "/none"),
         )

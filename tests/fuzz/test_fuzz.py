@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, parse_qsl, unquote_to_bytes
 
 import pytest
 from twisted.logger import globalLogPublisher
@@ -21,12 +21,16 @@ from lcc.protocols.xmlfeed import XmlFeed
 from lcc.roles.cu.front import tokens as front_tokens
 from lcc.roles.cu.xml.session import Session
 from lcc.roles.fe_uns.login import RecordingFeed
+from lcc.roles.front import SiteFront
 from lcc.roles.manager.conversation import WorkerConversation
 from lcc.roles.manager.job import RunningJob
 from lcc.roles.push import sets_web
 from lcc.roles.push import web as push_web
 from lcc.roles.push.gateway import Account
 from lcc.roles.scheduler.managers import ManagerConnection
+from lcc.transport.http import pages as web_pages
+from lcc.transport.http.pages import HTML
+from lcc.transport.http.replies import Explained, reply
 from lcc.transport.http.server import GuardedChannel, text_header
 from lcc.transport.stream import XmlStream
 from tests.fuzz.campaign import Report, play_world
@@ -36,6 +40,7 @@ from tests.fuzz.target_parser import Parser
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.targets_front_roles import ProvidersAtFront, QuestionsAtFront, XmlAtFront
 from tests.fuzz.targets_jobs import ManagersAtScheduler, OrdersAtManager, WorkerRequests
+from tests.fuzz.targets_pages import MonitorPages, SearchPages
 from tests.fuzz.targets_push import PushedSets, PushRequests
 from tests.fuzz.targets_qm import Sets
 from tests.fuzz.targets_uns import Providers
@@ -158,6 +163,15 @@ def _mend_lines(feed: RecordingFeed, data: bytes, receive: Any = RecordingFeed.r
     return events
 
 
+def _show_all(front: Any, request: Any, explained: Explained) -> None:
+    """The address is in the page, as it was sent."""
+    reply(request, explained[0], HTML, unquote_to_bytes(request.uri), {})
+
+
+def _trust_queries(text: str, fault: str) -> dict[str, str]:
+    return dict(parse_qsl(text, errors="strict", strict_parsing=True)) if text else {}
+
+
 STREAMS_OF: dict[type[Target], int] = {
     Parser: 3000,
     ManagersAtScheduler: 8,
@@ -168,6 +182,8 @@ STREAMS_OF: dict[type[Target], int] = {
     ProvidersAtFront: 60,
     QuestionsAtFront: 60,
     XmlAtFront: 8,
+    SearchPages: 120,
+    MonitorPages: 60,
 }
 """In which what is planted is found."""
 
@@ -189,6 +205,8 @@ STREAMS_OF: dict[type[Target], int] = {
         (ProvidersAtFront, RecordingFeed, "receive", _mend_lines, "the UNS hears"),
         (QuestionsAtFront, front_tokens, "TokenError", LookupError, "logged"),
         (XmlAtFront, Session, "stream_closed", _keep_session, "an honest peer is not served"),
+        (SearchPages, SiteFront, "show", _show_all, "markup came out"),
+        (MonitorPages, web_pages, "_fields", _trust_queries, "logged"),
     ],
 )
 def test_what_is_planted_is_found(
