@@ -22,7 +22,7 @@
 #   make deb      dist/lcc_*.deb, a Debian package
 #   make test-deb    builds two versions of it; installs, starts, upgrades, removes and purges them in a root of their own
 #   make sbom     build/sbom.json: what an installation consists of, with all extras (CycloneDX)
-#   make audit    asks PyPI for the advisories of all that; needs the internet
+#   make audit    asks PyPI for the advisories of all that; needs the internet, or ADVISORIES=CLONE
 #   make mutants  plants changes in the code, one at a time, and looks whether a test notices; adds to build/mutants.jsonl
 #   make bench    LCC and peers in turn, one table in build/bench.md; can be stopped, and goes on where it was
 #   make bench-quick    the same in five minutes, with small sizes
@@ -268,7 +268,7 @@ test-deb: venv $(STAMPS)/build
 # Tools in an environment of their own; what users install in another one, which has not even pip.
 $(STAMPS)/sbom: $(STAMPS)/python
 	@$(PY) -m venv $(VENV)/sbom
-	@$(VENV)/sbom/bin/python -m pip --disable-pip-version-check --quiet install cyclonedx-bom pip-audit
+	@$(VENV)/sbom/bin/python -m pip --disable-pip-version-check --quiet install cyclonedx-bom packaging pip-audit pyyaml
 	@touch $@
 
 $(STAMPS)/installed: $(STAMPS)/build setup.cfg pyproject.toml
@@ -285,8 +285,14 @@ sbom: $(STAMPS)/sbom $(STAMPS)/installed
 	@echo build/sbom.json
 
 # Fails if PyPI has no data of a package, too: a silence is no "nothing known".
+# ADVISORIES: a clone of github.com/pypa/advisory-database, in place of PyPI's answers.
+ADVISORIES =
+AUDIT = $(VENV)/sbom/bin/pip-audit --strict --path
+ifneq ($(ADVISORIES),)
+AUDIT = $(VENV)/sbom/bin/python scripts/check_advisories.py $(ADVISORIES)
+endif
 audit: $(STAMPS)/sbom $(STAMPS)/installed
-	@$(VENV)/sbom/bin/pip-audit --strict --path $(VENV)/installed/lib/python*/site-packages
+	@$(AUDIT) $(VENV)/installed/lib/python*/site-packages
 
 clean:
 	rm -rf $(VENV) build dist lcc.egg-info .mypy_cache .ruff_cache .hypothesis .pytest_cache
