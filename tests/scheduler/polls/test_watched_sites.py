@@ -45,11 +45,11 @@ def test_each_watched_site_is_polled(tmp_path: Path) -> None:
     assert bench.database.blocking.select(robots_rules, "http://a/") is None
     assert {"http://a/robots.txt", "https://b:8443/robots.txt"} <= set(bench.outbox())
     assert said == []
-    for text in ("User-agent: *\nCrawl-delay: 7", "User-agent: *\nCrawl-delay: 8.5\nVisit-time: 0600-0845"):
-        known(bench.tasks, text, "rules", 200, int(bench.now()))
+    for asks in ("Crawl-delay: 7", "Crawl-delay: 9999999", "Crawl-delay: 8.5\nVisit-time: 0600-0845"):
+        known(bench.tasks, f"User-agent: *\n{asks}", "rules", 200, int(bench.now()))
         bench.pass_time(25)
     bench.pass_time(25)
-    asked = [("http://a/", 7000, ""), ("http://a/", 8500, "6-8")]
+    asked = [("http://a/", 7000, ""), ("http://a/", 10**9, ""), ("http://a/", 8500, "6-8")]
     assert said == asked, "until it is noted, and once for each that was read"
     main.now(find_or_make_watched, "http://c/", WatchedConfig())
     bench.pass_time(12)
@@ -96,8 +96,10 @@ def test_while_the_queues_database_is_away_nothing_is_logged_twice(
         sites.tick()
         assert logged_errors.flush("Cannot look") == []
         error = RuntimeError("it explodes")
-        for _ in range(10):
+        for _ in range(9):
             sites.tick()
+        assert logged_errors.flush("Cannot look") == [], "it looks once in ten seconds"
+        sites.tick()
         assert len(logged_errors.flush("Cannot look for watched sites")) == 1
     for _ in range(10):
         sites.tick()
