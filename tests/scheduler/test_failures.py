@@ -171,6 +171,23 @@ def test_a_job_whose_ending_waits_frees_its_resource(bench: Bench, monkeypatch: 
     assert len(manager.given()) == 1
 
 
+def test_a_commit_that_is_refused_when_its_manager_has_gone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.add(every=10**6)
+    manager = bench.manager()
+    bench.pass_time(2)
+    [job] = manager.given()
+
+    def away(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.database.blocking, "write", away)
+        manager.end(job, JobState.RUNNING, commit=1, effects=Effects(items=("bad",)))
+        manager.lose()
+    bench.pass_time(3)
+    assert bench.state(job.id) is JobState.PERMANENT and bench.engine.roster.running_count == 0
+
+
 def test_an_ending_that_cannot_be_recorded_is_its_jobs_own_error(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
 ) -> None:

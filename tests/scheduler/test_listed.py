@@ -143,6 +143,12 @@ def test_other_polls_draw_no_number(bench: Listing) -> None:
     assert found.state is JobState.PERMANENT and "only a feed with --listed" in found.message
 
 
+def test_a_poll_that_waits_to_be_fetched_draws_no_further_numbers(bench: Listing) -> None:
+    bench.feed(options=LISTED)
+    bench.pass_time(4000, 10)
+    assert bench.drawn == 1 and list(bench.queued()) == [FEED]
+
+
 def test_a_poll_waits_for_its_number(bench: Listing) -> None:
     bench.refused = NotifierRefused(code("try-later"), "later")
     task = bench.feed(options=LISTED)

@@ -157,6 +157,44 @@ def test_a_url_that_is_refused_is_an_error_of_its_job(bench: Notifying) -> None:
     assert level == "error" and text == f"The UNS refuses 1 of 1 URLs: {URL}: {code('bad-url')} no"
 
 
+def polled(bench: Notifying, *names: str) -> list[OutboxSet]:
+    """Polls that were put into the outbox just now."""
+    for name in names:
+        bench.add(kind="feed", command="", args=(f"http://site/{name}",))
+    bench.pass_time(2)
+    now = int(bench.now())
+    due = result_of(bench.engine.store.polls_to_do(now, 0, 10)).due
+    return list(
+        result_of(bench.engine.store.note_polls([], [], [Asked(each, 7, bytes(20)) for each in due], now)).sets
+    )
+
+
+@pytest.mark.parametrize("change", [{"pid": 0}, {"order": 5}])
+def test_sets_whose_provider_is_to_be_looked_up_are_not_told_at_once(
+    bench: Notifying, change: dict[str, int]
+) -> None:
+    """Nor are those that were made with them: numbers of what is told grow."""
+    first, second = polled(bench, "a", "b")
+    bench.notices.made([first, second._replace(**change)])  # type: ignore[arg-type]  # both are numbers
+    assert bench.link.told == []
+    bench.notices.tick()
+    assert [each.number for each in bench.link.told] == [first.number, second.number]
+
+
+def test_a_set_that_is_parted_keeps_no_others_waiting(bench: Notifying) -> None:
+    folder = bench.register("http://site/docs/")
+    bench.add(every=10**6)
+    bench.pass_time(2)
+    [job] = bench.giving.given()
+    notices = tuple(JobNotice(url, "link") for url in (URL, "http://site/docs/a"))
+    bench.giving.end(job, effects=Effects(notices=notices))
+    [poll] = polled(bench, "feed")
+    bench.notices.tick()
+    assert [each.number for each in bench.link.told] == [poll.number]
+    bench.notices.tick()
+    assert {each.pid for each in bench.link.told} == {7, folder}
+
+
 def test_sets_that_were_just_made_are_told_without_being_read(
     bench: Notifying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
