@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
-from lcc.model.tasks import Assigned, Effects, JobState, StartedJob
+from lcc.model.tasks import Assigned, Effects, JobSpec, JobState, StartedJob
 from lcc.protocols import jobs
 from lcc.storage.tasks import orders
 from tests.support.roles.scheduler import Bench
@@ -146,6 +147,7 @@ def test_a_commit_takes_effect_before_the_end(bench: Bench) -> None:
     [job] = manager.given()
     manager.end(job, JobState.RUNNING, commit=1, effects=Effects(items=("one",)))
     assert bench.tasks.items.stored == ["one"] and bench.state(job.id) is JobState.RUNNING
+    assert manager.peer.of(jobs.Kill) == [] and bench.engine.roster.running_count == 1
     manager.end(job, JobState.RUNNING, commit=2, effects=Effects(items=("bad",)))
     assert bench.state(job.id) is JobState.PERMANENT
     assert [each.silent for each in manager.peer.of(jobs.Kill)] == [True]
@@ -255,9 +257,27 @@ def test_what_is_held_is_not_cut_when_it_is_read_again(tmp_path: Path) -> None:
         bench.add(every=10**6)
     bench.pass_time(5)
     assert len(bench.engine.ready) == 10
-    bench.step -= 1  # all is read again
+    bench.step -= 1.9  # all is read again
     bench.pass_time(5)
     assert len(bench.engine.ready) == 10
+    bench.engine.stop()
+    bench.database.blocking.close()
+
+
+def test_as_many_as_fit_are_held_while_no_manager_is_there(tmp_path: Path) -> None:
+    """The others are read when there is room."""
+    bench = Bench(tmp_path, ready_max=10)
+    bench.start()
+    spec = attrs.asdict(JobSpec(command="true"))
+    for _ in range(9):
+        bench.add(every=10**6)
+    for _ in range(5):
+        bench.order(orders.JOB_ADD, spec=spec, after_seconds=10)
+    bench.pass_time(20)
+    assert len(bench.engine.ready) == 10
+    assert len(bench.manager(command=100).given()) == 10
+    bench.pass_time(2)
+    assert len(bench.managers[0].given()) == 4
     bench.engine.stop()
     bench.database.blocking.close()
 
@@ -266,10 +286,11 @@ def test_a_long_line_keeps_half_of_its_places(tmp_path: Path) -> None:
     bench = Bench(tmp_path, ready_max=10)
     bench.start()
     bench.manager(command=1)
-    for _ in range(40):
-        bench.add(every=10**6)
+    for _ in range(5):
+        for _ in range(10):
+            bench.add(every=10**6)
         bench.pass_time(2)
-    assert 5 <= len(bench.engine.ready) <= 10
+        assert 5 <= len(bench.engine.ready) <= 10
     bench.engine.stop()
     bench.database.blocking.close()
 

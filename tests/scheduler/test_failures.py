@@ -171,6 +171,17 @@ def test_a_job_whose_ending_waits_frees_its_resource(bench: Bench, monkeypatch: 
     assert len(manager.given()) == 1
 
 
+def test_a_follow_up_whose_commit_was_not_heard_of_is_given_out(bench: Bench) -> None:
+    bench.add(every=10**6)
+    manager = bench.manager(command=10, follow=10)
+    bench.pass_time(2)
+    [job] = manager.given()
+    bench.database.fail_after = 1
+    manager.end(job, effects=Effects(followups=(FollowUp(JobSpec("follow", "true")),)))
+    bench.pass_time(3)
+    assert [each.kind for each in manager.given()] == ["follow"]
+
+
 def test_a_commit_that_is_refused_when_its_manager_has_gone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.add(every=10**6)
     manager = bench.manager()

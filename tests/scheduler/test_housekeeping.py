@@ -58,7 +58,9 @@ def ticks(store: Any, first: int, last: int, subject: Housekeeping | None = None
 
 def test_a_page_each_second_until_there_is_no_more_then_after_a_while() -> None:
     store = Store(jobs=3, items=3)
-    subject = ticks(store, 0, 30)
+    subject = ticks(store, 0, 0)
+    assert store.purges == 1 and store.places == [Place()]
+    ticks(store, 1, 30, subject)
     assert store.purges == 3 and store.places == [Place(), Place(2), Place(1)]
     ticks(store, 300, 301, subject)
     assert store.purges == 3
@@ -91,5 +93,5 @@ def test_nothing_is_forgotten_for_a_day_after_the_clock_was_set_forward() -> Non
     subject.postpone(10.0)
     ticks(store, 86400, 86409, subject)
     assert store.purges == 0 and store.places == []
-    ticks(store, 86410, 86411, subject)
+    ticks(store, 86410, 86410, subject)
     assert store.purges == 1 and store.places == [Place()]
