@@ -247,6 +247,27 @@ def test_no_site_sends_its_own_word_to_another(bench: Listing, moved: str) -> No
         assert f"  {found.message}" in say_why(facts, 0)
 
 
+def test_a_site_follows_to_https_where_that_has_a_provider_of_its_own(bench: Listing) -> None:
+    bench.queue.database.now(add_provider, Provider(0, ("https://site/",), "hashed"))
+    manager = worker(bench)
+    task = bench.feed(options=LISTED)
+    bench.fetch(moved="https://site/feed.xml")
+    bench.pass_time(3)
+    manager.end(given(manager)[0])
+    assert bench.tasks.task(task).spec.args[0] == "https://site/feed.xml"
+
+
+def test_a_poll_that_failed_does_not_make_older_content_its_own(bench: Listing) -> None:
+    bench.site_says(notice(FEED))
+    bench.fetch()
+    manager = worker(bench)
+    task = bench.feed(options=LISTED)
+    assert FEED in bench.queued()
+    bench.fail(403, "no")
+    bench.pass_time(5)
+    assert manager.given() == [] and bench.tasks.task(task).failures == 1
+
+
 def test_a_killed_scheduler_repeats_the_number(bench: Listing) -> None:
     worker(bench)
     bench.feed(options=LISTED)
