@@ -312,6 +312,19 @@ def test_a_clock_that_is_set_back_holds_nothing_up(worlds: Worlds) -> None:
     assert world.status("all").counts["gone"] == world.status("two").counts["cached"] == 1
 
 
+def test_hosts_that_are_taken_over_do_not_wait_by_the_clock_of_the_spider_that_had_them(worlds: Worlds) -> None:
+    world = worlds(dict.fromkeys(ROOTS, b""), lease=20)
+    one, _two = world.start("one"), world.start("two")
+    one.now._now = lambda: world.now() + 365 * 86400
+    world.add("all", *ROOTS, restrict_to=SCOPE, revisit_seconds=8, revisit_least_seconds=4, revisit_most_seconds=16)
+    world.advance(60)
+    world.kill(one)
+    world.advance(60)
+    before = len(world.lcc.told)
+    world.advance(40)
+    assert {world.lcc.providers[root] for root in ROOTS} == {told.pid for told in world.lcc.told[before:]}
+
+
 def test_told_by_an_earlier_run_and_lost_with_it(worlds: Worlds) -> None:
     """Its sets have numbers of another epoch: in the new one the cache would wait for them for ever."""
     start = ROOTS[0]

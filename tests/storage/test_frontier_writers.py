@@ -7,8 +7,10 @@ from random import Random
 from typing import Any
 
 from lcc.model.spider.crawls import UrlOrder, bucket_of
-from tests.support.databases import result_of
-from tests.support.frontier import Spider, frontier_database
+from tests.support.databases import DirectDatabase, result_of
+from tests.support.frontier import NOW, Spider, frontier_database
+
+DAY = 86400
 
 
 def test_spiders_that_write_at_once_lose_nothing(backend: Any) -> None:
@@ -50,3 +52,17 @@ def test_spiders_that_write_at_once_lose_nothing(backend: Any) -> None:
     assert spiders[0].counts()["pages"] == spiders[0].counts()["cached"]
     for database in databases:
         database.blocking.close()
+
+
+def test_a_host_that_another_spider_has_found_does_not_wait_for_its_clock(frontier: DirectDatabase) -> None:
+    """Whoever has the host is a day behind who finds a link to it (seeds 600085s, 600039r)."""
+    roots = [f"http://h{number}.example/" for number in range(20)]
+    finder = Spider(frontier, "one")
+    result_of(finder.store.give_buckets(range(1, 64, 2)))
+    owner = Spider(frontier, "two")
+    result_of(owner.store.beat("", NOW - DAY))
+    own = next(root for root in roots if bucket_of(root.split("/")[2]) % 2 == 0)
+    foreign = next(root for root in roots if bucket_of(root.split("/")[2]) % 2 == 1)
+    finder.add(own)
+    finder.read(own, foreign)
+    assert [host.root for host in owner.ready(now=NOW - DAY, buckets=range(1, 64, 2))] == [foreign]

@@ -251,7 +251,10 @@ class Spider:
         self._steps_bounded = steps
 
     async def _manage(self) -> None:
+        had = len(self.shares.tokens)
         await self.shares.look()
+        if len(self.shares.tokens) > had:
+            self._steps += 1  # what waits in its new hosts waits by another spider's clock
         await self.crawls.update()
         self.now()  # it notices that it was set
         if self._steps != self._steps_bounded:

@@ -48,6 +48,7 @@ class FrontierWrite:
         self._before: dict[tuple[int, bytes], tuple[tuple[Any, ...], tuple[int, int]]] = {}
         self._counts: defaultdict[tuple[int, str], int] = defaultdict(int)
         self._crawls: dict[int, Crawl] | None = None
+        self._clocks: dict[int, int] | None = None
 
     def buckets(self) -> frozenset[int]:
         """Those that the spider has."""
@@ -129,6 +130,14 @@ class FrontierWrite:
         parked = int(host.parked_time > 0)
         return parked, host.waiting if parked or host.excluded else 0
 
+    def _since(self, host: HostRow) -> int:
+        """From when on a host is ready that is so now, by the clock of the spider that has it: its own clock may be
+        behind, and the host must not wait for that."""
+        if self._clocks is None:
+            sql = "SELECT c.bucket, s.seen_time FROM spclaim c JOIN spspider s ON s.run = c.run WHERE c.run <> ?"
+            self._clocks = dict(self.txn.query(sql, [self.run]))
+        return min(self.now, self._clocks.get(host.bucket, self.now))
+
     def _save_hosts(self) -> None:
         rows = []
         for at, host in sorted(self._hosts.items()):
@@ -139,6 +148,8 @@ class FrontierWrite:
                 *(host.waiting, host.told, host.due_time, host.parked_time, bool(host.excluded), host.ready_time),
                 self.now,
             )
+            if host.waiting and host.ready_time == self.now:
+                host.ready_time = self._since(host)
             if not host.told:
                 host.ask_time = None
             elif host.ask_time is None:
