@@ -14,7 +14,7 @@ PACKAGES = gauge("lcc_cu_packages_running", "Packages (tar, WARC) in progress")
 SUBSCRIBERS = gauge("lcc_cu_hub_subscribers", "Subscribers of the hub")
 FAILING = gauge("lcc_cu_hub_subscribers_failing", "Subscribers of the hub whose last delivery failed")
 DELIVERED = counter("lcc_cu_hub_deliveries", "Deliveries to subscribers that were accepted")
-FAILED = counter("lcc_cu_hub_deliveries_failed", "Deliveries to subscribers that were not")
+FAILED = counter("lcc_cu_hub_deliveries_failed", "Deliveries to subscribers that failed")
 DROPPED = counter("lcc_cu_hub_subscribers_dropped", "Subscribers that were dropped")
 
 

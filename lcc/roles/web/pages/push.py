@@ -31,7 +31,7 @@ ROWS_SHOWN = 50
 class _Pushed:
     """What is shown of the push server.
 
-    :ivar unproven, untold: URLs that wait for the proof of their key, and for the UNS.
+    :ivar unproven, untold: URLs waiting for the proof of their key, and for the UNS.
     :ivar keys: records; those first that wait for approval, then the newest; ``key_states``: state -> number.
     :ivar hubs: records of subscriptions; those first that are dropped; ``hub_states``: state -> number.
     """
