@@ -50,7 +50,7 @@ def needed(result: Result) -> list[Fault]:
 
 def _run(seeds: list[str], processes: int) -> Iterator[Result]:
     """Run these in new processes: nothing can depend on where memory lies, or how strings are hashed there."""
-    with multiprocessing.get_context("spawn").Pool(processes, _begin_worker, maxtasksperchild=50) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes, _begin_worker, maxtasksperchild=200) as pool:
         for number, result in enumerate(pool.imap_unordered(run_one, seeds), 1):
             yield result
             if number % 10 == 0 and sys.stderr.isatty():
