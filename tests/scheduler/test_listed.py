@@ -248,6 +248,8 @@ def test_no_site_sends_its_own_word_to_another(bench: Listing, moved: str) -> No
 
 
 def test_a_site_follows_to_https_where_that_has_a_provider_of_its_own(bench: Listing) -> None:
+    """By http it is watched, by https somebody has registered it."""
+    bench.queue.database.now(lambda txn: txn.execute("UPDATE pidb SET watched = 1"))
     bench.queue.database.now(add_provider, Provider(0, ("https://site/",), "hashed"))
     manager = worker(bench)
     task = bench.feed(options=LISTED)
