@@ -311,6 +311,21 @@ def test_a_page_is_replaced_and_removed(index: TextIndex) -> None:
     assert index.state.token == "t.2" and [*index.versions("")] == [(f"{1:040x}", 2)]
 
 
+def test_the_index_is_opened_anew_in_time(index: TextIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tantivy's directory never forgets a path."""
+    monkeypatch.setattr("lcc.search.index.COMMITS", 3)
+    opened = [index._index]
+    for number in range(1, 10):
+        fill(index, indexed(number, "fox"), token=f"t.{number}")
+        if index._index is not opened[-1]:
+            opened.append(index._index)
+        assert numbers(index, "fox") == list(range(1, number + 1))
+        assert index.state.token == f"t.{number}"
+    assert len(opened) == 4
+    fill(index, RemovedPage(f"{1:040x}"), token="t.10")
+    assert numbers(index, "fox") == list(range(2, 10))
+
+
 def test_what_is_not_committed_is_lost_with_its_token(index: TextIndex) -> None:
     fill(index, indexed(1, "old"), token="t.1")
     index.add([indexed(1, "new"), indexed(2, "new")])
