@@ -9,8 +9,10 @@ import pytest
 from lcc.errors import StoreUnavailable
 from lcc.model.tasks import Effects, JobResult, JobState
 from lcc.protocols.endings import write_ending
+from lcc.protocols.jobs import EndingsRecorded
 from lcc.roles.scheduler.endings import Ending, EndingQueue
 from lcc.roles.scheduler.managers import Manager
+from tests.support.logs import LoggedErrors
 from tests.support.roles.scheduler import Bench
 
 MANAGER = Manager("m", "r", 0.0)
@@ -75,5 +77,21 @@ def test_a_manager_is_not_read_while_much_waits(tmp_path: Path, monkeypatch: pyt
         assert bench.engine.endings_waiting == 3
     bench.pass_time(3)
     assert bench.engine.endings_waiting == 0 and bench.engine.counters.completed == 4
+    bench.engine.stop()
+    bench.database.blocking.close()
+
+
+def test_an_ending_of_attempt_nought_that_nobody_was_given(tmp_path: Path, logged_errors: LoggedErrors) -> None:
+    """No attempt has this number; what a manager says besides is recorded all the same."""
+    bench = Bench(tmp_path)
+    bench.start()
+    bench.add(every=0)
+    bench.pass_time(2)
+    manager = bench.manager()
+    manager.say(*write_ending(1, JobResult(52, 0, JobState.COMPLETED)))
+    manager.say(*write_ending(2, JobResult(1, 0, JobState.COMPLETED)))
+    bench.pass_time(5)
+    assert manager.peer.of(EndingsRecorded)[-1].number == 2
+    assert not logged_errors.flush()
     bench.engine.stop()
     bench.database.blocking.close()

@@ -475,9 +475,10 @@ class Scheduler:
             setattr(self.counters, name, getattr(self.counters, name) + 1)
         if not recorded.over:
             return
-        attempt, _, resource = manager.jobs.get(result.id, (0, "", ""))
-        if attempt != result.attempt:
+        held = manager.jobs.get(result.id)
+        if held is None or held[0] != result.attempt:
             return
+        attempt, _, resource = held
         self._killed.pop((result.id, attempt), None)
         self._told.pop((result.id, attempt), None)
         if result.state in (JobState.RUNNING, JobState.PERMANENT) and manager.connection is not None:
