@@ -188,8 +188,9 @@ class Week(World):
         site.change_feed("feed0.html")
         tasks.add(JobSpec("feed", "", (site.url("feed0.html"),)), hour)
         self.add_process("tasksite", TASK_SITE, partial(self._task_site, site))
-        kept = f"[scheduler]\njobs_kept = {int(self._period)}\nitems_kept = {int(self._period)}\n"
-        text = CONFIGURATION.replace("[scheduler]\n", kept)
+        remembered = int(self._period)
+        kept = f"jobs_kept = {remembered}\nitems_kept = {remembered}\nstatistics_kept = 1\n"  # this one in days
+        text = CONFIGURATION.replace("[scheduler]\n", f"[scheduler]\n{kept}")
         settings = {
             "uns": self.lcc.hosts.unses[0],
             "content": self.lcc.hosts.central,
