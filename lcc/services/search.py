@@ -20,7 +20,7 @@ from lcc.roles.extraction import ExtractionPool, spawn_by
 from lcc.search.interfaces import INDEX, LOCK, REBUILD
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.process.environment import Environment, real_environment
-from lcc.services.process.heap import give_back_freed_memory
+from lcc.services.process.heap import FreedMemory
 from lcc.services.process.manhole import add_console
 from lcc.services.process.telemetry import watched
 from lcc.storage.database.database import DatabaseService
@@ -121,7 +121,6 @@ def build(config: Config, environment: Environment) -> RoleService:
                 f"tcp:PORT:interface=127.0.0.1 behind a TLS proxy, or set open = true, or insecure = true in [tls]"
             ]
         )
-    give_back_freed_memory()
     # Late: they need the extra.
     from lcc.roles.search.console import SearchCommands
     from lcc.roles.search.engine import SearchServer
@@ -167,6 +166,7 @@ def build(config: Config, environment: Environment) -> RoleService:
     secure = listen.startswith(("tls:", "ssl:")) or settings.url.startswith("https:")
     site = build_site(engine, readers, client, environment.token, secure, environment.in_thread, reactor)
     for service in (
+        FreedMemory(reactor),
         HomeService(config.home, disk),
         environment.lock(folder / LOCK),
         *([DatabaseService(database)] if database is not None else []),

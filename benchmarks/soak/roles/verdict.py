@@ -133,11 +133,12 @@ def flat_tables(sizes: Sequence[Sizes]) -> Finding:
     first, *_, last = quarters(sizes)
     grown, longer = [], []
     for table in last[-1].rows:
-        before = max(each.rows.get(table, 0) for each in first)
-        after = max(each.rows.get(table, 0) for each in last)
+        # What waits in some of them, such as files to be removed, varies from moment to moment.
+        before = statistics.median(each.rows.get(table, 0) for each in first)
+        after = statistics.median(each.rows.get(table, 0) for each in last)
         if after > ROWS_FLAT * before + ROWS_MORE:
             kept_longer = table.split()[1] in KEPT_LONGER
-            (longer if kept_longer else grown).append(f"{table} {before} to {after}")
+            (longer if kept_longer else grown).append(f"{table} {before:.0f} to {after:.0f}")
     total = sum(last[-1].rows.values())
     figures = f"{total} rows in {len(last[-1].rows)} tables; grown: {', '.join(grown) or 'none'}"
     if longer:
