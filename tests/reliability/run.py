@@ -47,6 +47,7 @@ PEAK_KB_MAX = 400_000
 """P10: more memory than this no process may ever have."""
 RECOVERY_SECONDS = 120.0
 """After so long somebody looks after a cluster of databases that does not come back: doc/galera.md."""
+LOOK_SECONDS = 2.0
 AWAY = {"databases to come back": 1}
 TICK_SECONDS = 0.1
 DAMAGED_FILES = 10
@@ -216,6 +217,8 @@ class Run:
         self.world: World | None = None
         self.follower = Follower(f"unix:{self.cluster.sockets()}", folder / "follower")
         self._server = server
+        self._served = time.monotonic()
+        self._look_due = 0.0
         self.faults = Faults(
             self.cluster,
             self._random,
@@ -290,15 +293,40 @@ class Run:
         while sum(self.faults.kills.values()) < kills:
             self.returns.started(self.faults.tick())
             self.returns.look()
+            self._look_after_nodes()
             if time.monotonic() >= due and self.may_fault():
                 self.faults.step()
                 due = max(due, time.monotonic() - 5) + self._random.expovariate(1 / self.plan.fault_seconds)
             time.sleep(TICK_SECONDS)
         self.returns.started(self.faults.heal())
+        # Who publishes ends what has begun only when the database answers.
+        while not self._look_after_nodes():
+            time.sleep(TICK_SECONDS)
         began = time.monotonic()
         self.world.pause()
         self.rest()
         self.quiet_seconds.append(time.monotonic() - began)
+
+    def _look_after_nodes(self) -> bool:
+        """Whether a node of the Galera cluster serves; if none does for long, begin the cluster again, as an operator
+        does where all were lost at once: doc/galera.md."""
+        if not isinstance(self._server, PrivateGalera):
+            return True
+        now = time.monotonic()
+        if now < self._look_due:
+            return False
+        self._look_due = now + LOOK_SECONDS
+        self.faults.revive()
+        # Who stands still does not answer, and does not refuse either.
+        awake = [node for name, node in self.cluster.databases.items() if name not in self.cluster.still]
+        if any(node.serves() for node in awake):
+            self._served = now
+            return True
+        if now > self._served + RECOVERY_SECONDS:
+            self.returns.started(self.faults.heal())
+            self.recovered += self.cluster.recover()
+            self._served = time.monotonic()
+        return False
 
     def may_fault(self) -> bool:
         """Whether it is time for the next fault."""
@@ -328,12 +356,11 @@ class Run:
 
     def rest(self) -> None:
         """Wait until nothing is left to be done."""
-        began = time.monotonic()
-        end = began + PATIENCE_SECONDS
+        end = time.monotonic() + PATIENCE_SECONDS
         while True:
             left = self._waiting()
-            if left == AWAY and not self.recovered and time.monotonic() > began + RECOVERY_SECONDS:
-                self.recovered += self.cluster.recover()
+            if left == AWAY:
+                self._look_after_nodes()
             self.returns.look()
             self.faults.revive()
             if not left:
