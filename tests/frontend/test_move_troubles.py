@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 
 from lcc.model.frontend.moves import Move, MoveState
 from lcc.model.frontend.places import AtHome
-from lcc.roles.qm.moves import mover, obeying
+from lcc.roles.qm.moves import copying, mover, obeying
 from lcc.storage.fe import moves
 from lcc.storage.queue.moves.leaving import leave_page
 from lcc.storage.queue.moves.paged import Place
@@ -17,6 +17,7 @@ from lcc.storage.queue.write_transaction import WriteTransaction
 from tests.frontend.kit import NOW
 from tests.frontend.moving import Front, MakeFront, publish, restore
 from tests.support.databases import Tables, dumped
+from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import page, pages
 
 
@@ -497,3 +498,49 @@ def test_databases_that_fail_now_and_then(make_front: MakeFront) -> None:
     assert front.rows(2, pid) == before and front.log == []
     assert front.place(pid)[0] == 2
     assert not front.rows(1, pid)
+
+
+def test_rows_that_are_missing_are_noticed_and_copied(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    """Whatever the reason: before its provider is frozen, as many rows are here as at the source."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    follow = copying.Copying.follow
+    lost: list[bytes] = []
+
+    async def losing(self: copying.Copying, pause: bool) -> int | None:
+        found = await follow(self, pause)
+        if not lost:
+            lost.extend(key for (key,) in front.sub(2).query("SELECT MIN(urlkey) FROM stagedcache"))
+            sql = "DELETE FROM stagedcache WHERE urlkey = ?"
+            front.sub(2).database.now(lambda txn: txn.execute(sql, lost))
+        return found
+
+    monkeypatch.setattr(copying.Copying, "follow", losing)
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    assert front.rows(2, pid) == before
+    assert len(logged_errors.flush(f"its source has {{'lccurl': {len(front.site)}")) == 1
+
+
+def test_no_more_rows_are_read_while_much_content_waits(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "PAGE_ROWS", 2)
+    monkeypatch.setattr(copying, "FILES_AHEAD", 3)
+    front = make_front()
+    pid = publish(front, 12)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.holding.add("b")  # its robots bring no content
+    front.order(pid, 2)
+    front.go_until(MoveState.COPYING)
+    front.go(10)
+    [(rows,)] = front.sub(2).query("SELECT COUNT(*) FROM stagedcache")
+    assert 4 <= rows <= 6
+    front.holding.clear()
+    front.go_until(MoveState.DONE)
+    assert front.rows(2, pid) == before
