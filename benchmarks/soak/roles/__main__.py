@@ -6,6 +6,9 @@ front end), by a feed with a hub, by a sitemap and by IndexNow; others are crawl
 changes and items, subscribe to hubs, fetch packages, and search.  Any machine keeps up with this load: what is looked
 for is what grows.
 
+``--speed 8`` does eight times as much in the same time; ``--inside FOLDER`` has each process tell what its memory
+consists of (soak/roles/inside): both to find out why something grows.
+
 Prints a verdict for each promise, with its limit; exit code 1: one of them was not kept.  Writes
 build/soak-roles.json, from which ``--judge`` gives the verdict anew, and .md.
 """
