@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from twisted.logger import LogEvent, globalLogPublisher
 
 from lcc.testing.galera import PORTS, PrivateGalera
@@ -18,7 +18,9 @@ from tests.support.ports import free_port
 from tests.support.switches import BACKENDS, LONG
 
 # A loaded machine is slow, not wrong.
-settings.register_profile("lcc", deadline=None, max_examples=100 if LONG else 40)
+settings.register_profile(
+    "lcc", deadline=None, max_examples=100 if LONG else 40, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("lcc")
 
 
