@@ -371,6 +371,35 @@ def test_a_delay_by_a_clock_that_was_wrong_at_the_source(make_front: MakeFront, 
     assert ("b", "http://site.example/700.html") in front.log
 
 
+def test_a_fetch_that_ends_while_its_provider_stands_still_counts(make_front: MakeFront) -> None:
+    """Also if the source has just been restarted, and does not know the limits of who is frozen (world 600412m)."""
+    front = make_front()
+    pid = publish(front)
+    source = front.sub(1)
+    front.go(1)
+    for column, value in (("interval_seconds", 30.0), ("bandwidth", 10)):
+        source.query(f"UPDATE pidb SET {column} = ? WHERE pid = ?", value, pid)
+    front.holding.add("a")
+    source.start()
+    source.send(8, pid, *pages(700, 701))
+    front.go(3)
+    (order,) = source.botm.out.values()
+    front.order(pid, 2)
+    front.go_until(MoveState.FREEZING)
+    source.start()
+    front.go(1)
+    assert front.move().state is MoveState.FREEZING and order.id in source.botm.out
+    front.site |= {f"http://site.example/{number}.html": "new" for number in (700, 701)}
+    front.holding.clear()
+    begun = front.clock.seconds()
+    front.go_until(MoveState.DONE)
+    ((until, owed),) = front.sub(2).query("SELECT until_time, owed_time FROM pdelays WHERE pid = ?", pid)
+    assert until >= NOW + begun + 30 and owed >= NOW + begun + 10
+    while not any(name == "b" for name, _ in front.log):
+        front.go(0.1)
+    assert front.clock.seconds() - begun >= 30
+
+
 def test_content_that_is_damaged_at_the_source_is_fetched_again_and_named(
     make_front: MakeFront, logged: list[dict[str, Any]]
 ) -> None:

@@ -83,6 +83,21 @@ def test_what_came_before_the_limits_were_known_is_charged_once_they_are() -> No
     assert unlimited.delays.get(1) is None and unlimited.work.unpaid_bytes == 0
 
 
+def test_what_is_remembered_of_who_leaves_is_charged() -> None:
+    """Whether it has its turn, without limits so far, or none."""
+    for has_turn in (True, False):
+        rig = Rig(None)
+        if not has_turn:
+            del rig.active[1]
+        rig.costs.came(1, 500, NOW, 4.0)
+        rig.costs.leaves(1, Limits(rate=100, interval=20.0))
+        record = rig.delays.get(1)
+        assert record is not None and (record.owed, record.due) == (NOW + 5, NOW + 16)
+        assert rig.delays.has_changed(1) and not rig.delays.has_changed(2)
+        rig.costs.leaves(1, Limits(rate=100, interval=20.0))
+        assert (record.owed, record.due) == (NOW + 5, NOW + 16), "once"
+
+
 def test_a_fetch_counts_for_all_of_its_host() -> None:
     rig = Rig(Limits())
     for pid in (1, 2, 3):

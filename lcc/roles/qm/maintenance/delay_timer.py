@@ -71,6 +71,12 @@ class DelayTimer(Part):
         if self._delays.changed:
             self._begin(self._save)
 
+    def is_saved(self, pid: int) -> bool:
+        """Whether the provider's delay is in the tables; else it soon is."""
+        if self._delays.has_changed(pid):
+            self.tick()
+        return not (self._job.busy or self._delays.has_changed(pid))
+
     async def _save(self) -> None:
         await self._ask("saving delays", self._save_once)
 

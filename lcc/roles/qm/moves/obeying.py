@@ -12,6 +12,7 @@ from lcc.model.frontend.moves import Fence, FenceOrder, MoveState
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.held import apply_held
 from lcc.roles.qm.moves.tasks import TaskMoves
+from lcc.roles.qm.schedule.work import fetch_info
 from lcc.storage.database.database import Database
 from lcc.storage.database.tables.order_rows import has_orders
 from lcc.storage.fe.moves import (
@@ -155,6 +156,8 @@ class Obeying:
             tasks_rest = await self._tasks.are_at_rest(pid)  # the longest, so that it begins at once
             if not (tasks_rest and self._is_still(pid)) or await self._database.select(has_orders, pid):
                 return False
+            if order.state is Fence.FROZEN and not await self._is_settled(pid):
+                return False
             if order.state is Fence.LEFT:
                 await self._leave(order)
         await self._front.write(obeyed, order)
@@ -166,6 +169,14 @@ class Obeying:
         if engine.leases.awaited or any(absorber.has_some_of(pid) for absorber in engine.absorbers):
             return False
         return engine.scheduler.frozen.is_still(pid)
+
+    async def _is_settled(self, pid: int) -> bool:
+        """What its last fetches have cost, and when they began, stands in the tables, and so goes with it."""
+        engine = self._engine
+        provider = await self._store.provider(pid)
+        if provider is not None:
+            engine.scheduler.costs.leaves(pid, fetch_info(provider).limits)
+        return engine.delay_timer.is_saved(pid)
 
     async def _forget_touched(self, pid: int) -> None:
         more = True

@@ -102,17 +102,26 @@ class Costs:
 
     def limits_known(self, work: ProviderWork, limits: Limits) -> None:
         """What was remembered of a provider is charged."""
-        now = self._delays.now
         unpaid, work.unpaid_bytes = work.unpaid_bytes, 0
-        if unpaid:
-            self._delays.charge(work.pid, unpaid, limits.rate, now)
-        began = self._inactive.take_began(work.pid)
-        if work.group is not None:
-            began = max(began, work.group.began)
+        self._charge_remembered(work.pid, limits, unpaid, 0.0 if work.group is None else work.group.began)
+
+    def leaves(self, pid: int, limits: Limits) -> None:
+        """A provider moves to another queue manager: what was remembered of it is charged, to be saved."""
+        work = self._active.get(pid)
+        if work is None:
+            self._charge_remembered(pid, limits, self._inactive.take_unpaid(pid), 0.0)
+        elif work.info is None:
+            self.limits_known(work, limits)
+
+    def _charge_remembered(self, pid: int, limits: Limits, unpaid_bytes: int, began: float) -> None:
+        now = self._delays.now
+        if unpaid_bytes:
+            self._delays.charge(pid, unpaid_bytes, limits.rate, now)
+        began = max(began, self._inactive.take_began(pid))
         if limits.interval:
-            began = self._may_have_begun(work.pid, began, limits.interval)
+            began = self._may_have_begun(pid, began, limits.interval)
             if began + limits.interval > now:
-                self._delays.began(work.pid, began, limits.interval, now)
+                self._delays.began(pid, began, limits.interval, now)
 
     def _may_have_begun(self, pid: int, began: float, interval: float) -> float:
         """When a provider's last fetch began, at the latest.

@@ -187,6 +187,10 @@ class Delays:
         """Something has changed that may be worth saving."""
         return bool(self._dirty)
 
+    def has_changed(self, pid: int) -> bool:
+        """Something of this provider has."""
+        return pid in self._dirty
+
     # Delays begin.
 
     def charge(self, pid: int, wire_bytes: int, rate: int | None, now: float) -> None:

@@ -29,7 +29,7 @@ class Inactive:
     def comes(self, work: ProviderWork) -> None:
         """A provider has its turn."""
         work.served, work.served_bytes = self._spent.pop(work.pid, (0, 0))
-        work.unpaid_bytes = self._unpaid.pop(work.pid, 0)
+        work.unpaid_bytes = self.take_unpaid(work.pid)
 
     def waits(self, pid: int, psetid: int, priority: int) -> None:
         """A provider that is delayed has new work."""
@@ -46,6 +46,10 @@ class Inactive:
         """So much has come, and its limits are not known."""
         if wire_bytes:
             self._unpaid[pid] = self._unpaid.get(pid, 0) + wire_bytes
+
+    def take_unpaid(self, pid: int) -> int:
+        """The bytes that :meth:`owes` was told of, which are forgotten."""
+        return self._unpaid.pop(pid, 0)
 
     def began(self, pid: int, begun: float) -> None:
         """A fetch of it began then, or earlier, and its limits are not known."""
