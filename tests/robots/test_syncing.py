@@ -164,6 +164,25 @@ def test_verifying_goes_at_its_pace(bench: Bench) -> None:
     assert not bench.engine.is_suspect(99) and mark(bench)[1] == "running"
 
 
+def test_a_disk_that_does_not_take_what_is_intact_is_asked_again(bench: Bench, logged_errors: LoggedErrors) -> None:
+    """Or all that comes later is suspect at the next crash, too (world 701014)."""
+    crashed(bench)
+    qm, _ = bench.qm()
+    write = bench.disk.write
+
+    def fail(path: Path, data: bytes) -> None:
+        raise OSError(5, "Input/output error")
+
+    bench.disk.write = fail  # type: ignore[method-assign]
+    bench.say(qm, Intact(100))
+    assert len(logged_errors.flush("Cannot sync the content folder")) == 1
+    bench.pass_time(10)
+    assert bench.engine.is_suspect(99)
+    bench.disk.write = write  # type: ignore[method-assign]
+    bench.pass_time(10)
+    assert not bench.engine.is_suspect(99) and mark(bench)[1] == "running"
+
+
 def test_a_connection_that_is_lost_ends_it(bench: Bench) -> None:
     crashed(bench)
     put(bench, 1, b"x" * 25_000)

@@ -231,6 +231,12 @@ class LccPromises:
             if (files_max and files > files_max) or (space_max and space > space_max):
                 self._broken("P8", f"{pid} has {files} files of {space} bytes, and quotas {files_max}, {space_max}")
 
+    def verifying(self) -> list[str]:
+        """The machines that have crashed, and whose content is not verified yet: it may be damaged."""
+        marks = {host.address: host.disk.paths_at("/content/synced") for host in self.lcc.stores.values()}
+        read = {address: read_mark(text or b"") for address, text in marks.items()}
+        return [address for address, mark in read.items() if mark is not None and mark.suspect_upto]
+
     # In the end.
 
     def undone(self, providers: Collection[int]) -> list[str]:
@@ -251,10 +257,7 @@ class LccPromises:
             if count := self.rows(f"SELECT COUNT(*) FROM {table}")[0][0]:
                 left.append(f"{count} rows in {table}")
         left += [f"{path} waits" for _, path, _ in self.spooled()]
-        for host in self.lcc.stores.values():
-            mark = read_mark(host.disk.paths_at("/content/synced") or b"")
-            if mark is not None and mark.suspect_upto:
-                left.append(f"{host.address} verifies its content")
+        left += [f"{address} verifies its content" for address in self.verifying()]
         return left
 
     def cached(self) -> dict[str, tuple[str, ...]]:

@@ -65,6 +65,7 @@ class Syncer:
         self._loop = LoopingCall(self._advance)
         self._loop.clock = clock
         self._failing = False
+        self._all_intact = False
         self._asked: deque[Verify] = deque()
         self._link: Upstream | None = None
         self._verifying = Background("Cannot verify content")
@@ -93,7 +94,9 @@ class Syncer:
     # Syncing.
 
     def _advance(self) -> Deferred[None]:
-        return self._locked(self._sync.advance, self._safe_upto)
+        # What is intact was not noted yet, if the disk did not take it.
+        is_to_note = self._all_intact and self.suspect != (0, 0)
+        return self._locked(self._sync.intact if is_to_note else self._sync.advance, self._safe_upto)
 
     def _locked(self, method: Callable[..., None], upto: Callable[[], int] | None = None) -> Deferred[None]:
         def work() -> Deferred[None]:
@@ -131,7 +134,8 @@ class Syncer:
                 self._verifying.begin(self._verify())
         elif isinstance(message, Intact) and message.upto >= self._sync.suspect[1] > 0:
             _log.info("Verified all content that the crash of the machine may have damaged")
-            self._locked(self._sync.intact, self._safe_upto)
+            self._all_intact = True
+            self._advance()
 
     def disconnected(self) -> None:
         """The queue manager is gone: on the next connection it asks again."""
