@@ -40,8 +40,8 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 STAMPS := $(VENV)/.stamps
 ARGS ?=
-# Processes that the tests run in, twice as many as two cores, for they often wait; 0: in pytest's own.  Who is idle takes over half of what another has.
-JOBS ?= 4
+# Processes that the tests run in, one more than cores, for they often wait; 0: in pytest's own.  Who is idle takes over half of what another has.
+JOBS ?= 3
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 .DELETE_ON_ERROR:

@@ -218,6 +218,7 @@ async def test_a_stop_does_not_wait_for_a_machine_that_is_silent(backend: Backen
                 assert await deferToThread(client.recv, 1000) == b""
 
 
+@pytest.mark.long
 @pytest_twisted.ensureDeferred
 async def test_memory_is_bounded(backend: Backend, cache: Cache, host: ContentHost) -> None:
     """A content of 200 MB here, one elsewhere, a thousand small ones: some tens of MB, whatever kind it is."""

@@ -18,10 +18,16 @@ from .host import namespaces, why_not
 from .player import steps
 from .shell import commands
 
-PLAYED = [page for page in PAGES if world_of(page)]
+LONG = ("splitting.md",)
+"""Pages that take most of a minute."""
+PLAYED = [
+    pytest.param(page, id=page.name, marks=pytest.mark.long if page.name in LONG else ())
+    for page in PAGES
+    if world_of(page)
+]
 
 
-@pytest.mark.parametrize("page", PLAYED, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PLAYED)
 def test_it_does_what_it_says(page: Path) -> None:
     if reason := why_not():
         pytest.skip(reason)

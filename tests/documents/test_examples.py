@@ -89,6 +89,7 @@ def test_help_shows_them() -> None:
             assert len(line) <= 120, line
 
 
+@pytest.mark.long
 def test_they_run(tmp_path: Path) -> None:
     if reason := why_not():
         pytest.skip(reason)

@@ -43,9 +43,10 @@ def _with_one_node_less(request: pytest.FixtureRequest, front_url: str) -> Itera
 
 @pytest.mark.parametrize(
     "database_url",
-    ["sqlite", *(pytest.param(name, marks=pytest.mark.long) for name in ("mariadb", "galera"))],
+    ["sqlite", "mariadb", "galera"],
     indirect=True,
 )
+@pytest.mark.long
 def test_a_front_ends_database_is_put_back_and_then_lost(
     tmp_path: Path, origin: OriginServer, lay_out: LayOut, sub_lccs: SubLccs, request: pytest.FixtureRequest
 ) -> None:

@@ -74,6 +74,7 @@ def wanted(system: System, site: Site) -> str:
     return str(row["full_set_wanted"])
 
 
+@pytest.mark.long
 @MARIADB_ALWAYS
 def test_a_database_that_was_put_back(
     system: System, lay_out: Callable[[str, int], Path], backup: SqliteBackup | MariaDbBackup

@@ -89,6 +89,7 @@ def test_each_role_tells_its_options(installed: Path, tmp_path: Path, role: str)
     assert "--config" in run(installed / role, "--help", cwd=tmp_path)
 
 
+@pytest.mark.long
 def test_all_console_scripts_are_there(installed: Path, tmp_path: Path) -> None:
     metadata = configparser.ConfigParser()
     metadata.read(ROOT / "setup.cfg")

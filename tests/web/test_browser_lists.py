@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import pytest_twisted
 from twisted.internet.threads import deferToThread
 
@@ -55,6 +56,7 @@ def fill(watch: Watch, scheduled: Tasks) -> int:
     return running.id
 
 
+@pytest.mark.long
 @sqlite_only
 @pytest_twisted.ensureDeferred
 async def test_lists_in_a_real_browser(watch: Watch, scheduled: Tasks, chromium: Chromium) -> None:
