@@ -45,7 +45,7 @@ async def test_searching_by_keyboard_without_scripts(
     await ask(chromium.type, "#name", "ann")
     await deferToThread(lambda: chromium.press("Tab", 9))
     await ask(chromium.enter, PASSWORD)
-    # The field has the focus.
+    await ask(chromium.until, "document.activeElement.name === 'q'")  # the field has the focus
     await ask(chromium.enter, "orchard")
     assert (await ask(chromium.url)) == f"{search.address}/search?q=orchard"
     html = await ask(chromium.html)
