@@ -18,7 +18,7 @@ class FreedMemory(Service):
     """Has glibc give freed memory back.  Start it before there are threads.
 
     By default each thread has a heap, and once a large block was freed, others of its size come from these heaps,
-    which shrink at their ends only.  The search server held 70 MB where it used 10.  Here all threads have one heap,
+    which shrink at their ends only.  The search server held 52 MB, and used 10.  Here all threads have one heap,
     each block from :data:`LARGE_BYTES` on has a mapping of its own, and once a minute free pages within the heap are
     given back.  Other C libraries have no such functions, and no such heaps.
     """

@@ -72,7 +72,7 @@ class DelayTimer(Part):
             self._begin(self._save)
 
     def is_saved(self, pid: int) -> bool:
-        """Whether the provider's delay is in the tables; else it soon is."""
+        """Whether the provider's delay is in the tables; if not, it is being saved."""
         if self._delays.has_changed(pid):
             self.tick()
         return not (self._job.busy or self._delays.has_changed(pid))

@@ -156,7 +156,7 @@ class Obeying:
             tasks_rest = await self._tasks.are_at_rest(pid)  # the longest, so that it begins at once
             if not (tasks_rest and self._is_still(pid)) or await self._database.select(has_orders, pid):
                 return False
-            if order.state is Fence.FROZEN and not await self._is_settled(pid):
+            if order.state is Fence.FROZEN and not await self._settle(pid):
                 return False
             if order.state is Fence.LEFT:
                 await self._leave(order)
@@ -170,8 +170,11 @@ class Obeying:
             return False
         return engine.scheduler.frozen.is_still(pid)
 
-    async def _is_settled(self, pid: int) -> bool:
-        """What its last fetches have cost, and when they began, stands in the tables, and so goes with it."""
+    async def _settle(self, pid: int) -> bool:
+        """Have saved what its last fetches have cost, and when they began, so that it goes with it.
+
+        :returns: it is saved; else it soon is.
+        """
         engine = self._engine
         provider = await self._store.provider(pid)
         if provider is not None:
