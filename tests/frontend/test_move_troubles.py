@@ -85,6 +85,27 @@ async def _nothing(*_: Any) -> bool:
     return False
 
 
+def test_a_source_that_is_put_back_after_the_flip_is_not_copied_again(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All was copied; what it has now is older."""
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    backup = front.sub(1).database.now(dumped)
+    front.sub(1).send(9, pid, page(3, delete=True))
+    front.go(2)
+    before = front.rows(1, pid)
+    front.order(pid, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(mover.Mover, "_arrive", _nothing)
+        front.go_until(MoveState.FLIPPED)
+        restore(front.sub(1), backup)
+    assert front.rows(1, pid) != before
+    front.go_until(MoveState.DONE)
+    assert front.rows(2, pid) == before
+
+
 def test_a_source_that_is_put_back_leaves_although_it_is_not_still_at_once(
     make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,11 +339,11 @@ def backed_up_while_leaving(front: Front, monkeypatch: pytest.MonkeyPatch, pid: 
     return backups[1]
 
 
-@pytest.mark.parametrize("comes_back", [False, True])
+@pytest.mark.parametrize("comes_back, obeys_late", [(False, False), (True, False), (True, True)])
 def test_a_source_that_is_put_back_to_when_it_was_just_leaving(
-    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, comes_back: bool
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, comes_back: bool, obeys_late: bool
 ) -> None:
-    """What is left of the provider goes, also if it is just about to come back."""
+    """What is left of the provider goes, also if it is just about to come back; nothing comes before."""
     front = make_front()
     pid = publish(front)
     front.go(1)
@@ -334,8 +355,13 @@ def test_a_source_that_is_put_back_to_when_it_was_just_leaving(
             patched.setattr(mover.Mover, "_arrive", _nothing)
             front.go_until(MoveState.FLIPPED, 2)
     left: list[object] = []
-    restore(front.sub(1), backup, lambda: left.extend(front.rows(1, pid)))
-    assert left
+    with monkeypatch.context() as patched:
+        if obeys_late:
+            patched.setattr(obeying.Obeying, "look", _nothing)
+        restore(front.sub(1), backup, lambda: left.extend(front.rows(1, pid)))
+        assert left
+        front.go(2)
+        assert not obeys_late or front.place(pid)[:2] == (1, AtHome.FROZEN)
     front.go(5)
     home = 2 - comes_back
     assert front.rows(home, pid) == before and not front.rows(3 - home, pid)
