@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from lcc.client.blocking import CacheError, StartAgain
 from lcc.client.cache import CacheClient
 from lcc.testing.simulated.process import Process
+
+from .sites import in_background
 
 
 class Copy:
@@ -60,7 +61,7 @@ class Follower(Service):
 
     def startService(self) -> None:
         super().startService()
-        Deferred.fromCoroutine(self._run())
+        in_background(self._run())
 
     async def _run(self) -> None:
         reactor, timeline, copy = self._process.reactor, self._process.timeline, self._copy

@@ -47,6 +47,10 @@ class LastChange:
     deletions: int = 0
 
 
+_HEADER_KEYS = {"answered", "connseq", "epoch", "number", "pid"}
+"""Of a spooled set; those that are looked at here."""
+
+
 class LccPromises:
     """Watches an LCC.
 
@@ -144,6 +148,8 @@ class LccPromises:
                     header = json.loads(data[:HEADER_BYTES])
                 except ValueError:
                     continue  # bits have rotted
+                if not header.keys() >= _HEADER_KEYS:
+                    continue  # of a name
                 if header["number"] > applied.get((path.split("/")[2], header["epoch"]), 0):
                     yield disk, path, header
 

@@ -19,7 +19,7 @@ from lcc.testing.simulated.timeline import Timeline
 from lcc.transport.http.client import HttpClient, HttpFailed
 
 from .publisher import Publisher
-from .sites import Page, Site
+from .sites import Page, Site, in_background
 
 PORT = 9500
 CONFIGURATION = f"""
@@ -125,7 +125,7 @@ class NewcomersTools(Publisher):
         self._client = HttpClient(self._reactor, 4, PATIENCE_SECONDS)
 
     def begin(self) -> None:
-        Deferred.fromCoroutine(self._register())
+        in_background(self._register())
 
     async def _register(self) -> None:
         site, chance = self._site, self._site.chance

@@ -12,7 +12,6 @@ from typing import Any
 
 import attrs
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import clientFromString
 from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
@@ -23,7 +22,7 @@ from lcc.roles.notifier import NotifierLink, NotifierRefused
 from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.timeline import Timeline
 
-from .sites import QUIET_FACTOR, OriginProtocol, Page, Site, identity
+from .sites import QUIET_FACTOR, OriginProtocol, Page, Site, identity, in_background
 
 ROLES = SCHEDULER, PUSH = ("scheduler", "push")
 POLLED = "polled.html"
@@ -173,9 +172,9 @@ class Notifier(Service):
         for role, outbox in self._site.outboxes.items():
             for entry in outbox.entries.values():
                 self._send(role, entry)
-            Deferred.fromCoroutine(self._stay_connected(self.links[role]))
-        Deferred.fromCoroutine(self._notify())
-        Deferred.fromCoroutine(self._push())
+            in_background(self._stay_connected(self.links[role]))
+        in_background(self._notify())
+        in_background(self._push())
 
     def stopService(self) -> None:
         for link in self.links.values():

@@ -26,7 +26,7 @@ from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.tls import RECORD_OVERHEAD_BYTES
 
 from .open_session import OpenSession
-from .sites import QUIET_FACTOR, OriginProtocol, Place, Site, Telling
+from .sites import QUIET_FACTOR, OriginProtocol, Place, Site, Telling, in_background
 
 QUOTA_CODES = frozenset([code("quota-files"), code("quota-space")])
 SECOND_SHARE = 0.15
@@ -94,9 +94,9 @@ class Publisher(Service):
 
     def begin(self) -> None:
         """The web server runs: begin to tell of its pages."""
-        Deferred.fromCoroutine(self._publish())
+        in_background(self._publish())
         if self._site.stays_open:
-            Deferred.fromCoroutine(self._stay_open())
+            in_background(self._stay_open())
 
     async def _publish(self) -> None:
         site, reactor, chance = self._site, self._reactor, self._site.chance
@@ -105,7 +105,7 @@ class Publisher(Service):
             if site.changing and chance.random() < 0.6:
                 site.live_a_little()
             if self._second.random() < SECOND_SHARE:
-                reactor.callLater(self._second.expovariate(1 / 0.02), Deferred.fromCoroutine, self._second_session())
+                reactor.callLater(self._second.expovariate(1 / 0.02), in_background, self._second_session())
             await self._begins.run(lambda: Deferred.fromCoroutine(self._submit()))
 
     # A set.

@@ -7,14 +7,18 @@ shown.  What must be true in the end is simple: the cache has what the site has.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from hashlib import md5
 from typing import Any, NamedTuple
 
 import attrs
+from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Protocol
+from twisted.logger import Logger
 
 from lcc.testing.simulated.timeline import EPOCH, Timeline
+
+_log = Logger()
 
 BROKEN = "broken"
 """Pages of this name are told of, and never there: 404."""
@@ -50,6 +54,16 @@ class Page:
     @property
     def md5(self) -> str:
         return md5(self.content, usedforsecurity=False).hexdigest()
+
+
+def in_background(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run it; a failure is one of the simulation's.
+
+    Nobody waits for it, and without the garbage collector nobody would hear of a failure.
+    """
+    Deferred.fromCoroutine(coroutine).addErrback(
+        lambda failure: _log.failure("The simulation failed", failure=failure)
+    )
 
 
 def identity(path: str) -> tuple[str, str]:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 
@@ -21,7 +20,7 @@ from lcc.testing.simulated.database import DatabaseServer
 from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.timeline import Timeline
 
-from .sites import OriginProtocol, Page, Site
+from .sites import OriginProtocol, Page, Site, in_background
 from .workers import Hall
 
 SCHEDULER = "10.0.0.10"
@@ -113,7 +112,7 @@ class TaskSiteServer(Service):
         factory = Factory.forProtocol(lambda: OriginProtocol(self._site, self._reactor))
         factory.noisy = False
         self._reactor.listenTCP(80, factory)
-        Deferred.fromCoroutine(self._change())
+        in_background(self._change())
 
     async def _change(self) -> None:
         site = self._site

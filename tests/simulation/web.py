@@ -11,14 +11,13 @@ from posixpath import dirname, relpath
 
 import attrs
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 
 from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.timeline import Timeline
 
-from .sites import OriginProtocol, Page, Site
+from .sites import OriginProtocol, Page, Site, in_background
 
 ROBOTS_TXT = "robots.txt"
 DOOMED = b"ends its worker"
@@ -92,7 +91,7 @@ class LinkedSiteServer(Service):
         factory = Factory.forProtocol(lambda: OriginProtocol(self._site, self._reactor))
         factory.noisy = False
         self._reactor.listenTCP(80, factory)
-        Deferred.fromCoroutine(self._change())
+        in_background(self._change())
 
     async def _change(self) -> None:
         while self.running:

@@ -76,6 +76,13 @@ def test_a_verified_server(servers: Servers) -> None:
     assert "TLS" in cipher(servers, f"mysql://lcc:secret@localhost:{servers.port}/lcc", tls_authority="ca.pem")
 
 
+def test_tls_that_is_not_asked_for(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lcc.storage.database.dialects.is_local_host", lambda host: False)
+    monkeypatch.setattr("ssl.create_default_context", lambda **_: pytest.fail("the authorities are not needed"))
+    assert "TLS" in cipher(servers, f"mysql://lcc:secret@127.0.0.1:{servers.port}/lcc")
+    assert cipher(servers, f"mysql://lcc:secret@127.0.0.1:{servers.plain_port}/lcc") == ""
+
+
 def test_a_server_that_asks_for_a_certificate(servers: Servers) -> None:
     url = f"mysql://strict:secret@localhost:{servers.port}/lcc"
     client = {"tls_certificate": "client/certificate.pem", "tls_key": "client/key.pem"}

@@ -5,6 +5,7 @@ Where they are a real cluster: :mod:`tests.galera`.
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from lcc.config.endpoints import mysql_hosts
 from lcc.config.mysql_url import parse_mysql_url
 from lcc.errors import StoreUnavailable
 from lcc.storage.database.database import BlockingDatabase
+from lcc.storage.database.mysql.connection import RowsConnection
 from lcc.storage.database.transactions import Txn
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.support.ports import free_port
@@ -65,6 +67,23 @@ def test_it_stays_with_the_one_that_has_answered(port: int, tmp_path: Path) -> N
         with pytest.raises(BlockingIOError):
             other.accept()
     database.close()
+
+
+@pytest.mark.parametrize("password", ["topsecret", "wrongsecret"])
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_connection_that_failed_is_not_kept(password: str, alone: bool, port: int, tmp_path: Path) -> None:
+    servers = f"127.0.0.1:{free_port()}" if password == "topsecret" else f"127.0.0.1:{port}"
+    url = f"mysql://lcc:{password}@{servers}{'' if alone else f',127.0.0.1:{free_port()}'}/lcc"
+    database = BlockingDatabase(url, tmp_path, DatabaseConfig(retries=0), random=Random(1))
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(StoreUnavailable):
+            database.interact(port_of)
+        # They are not to wait for the garbage collector: an outage has many.
+        assert not [value for value in gc.get_objects() if type(value) is RowsConnection]
+    finally:
+        gc.enable()
 
 
 def test_why_each_does_not_serve(port: int, tmp_path: Path) -> None:

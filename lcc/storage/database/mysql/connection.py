@@ -11,7 +11,9 @@ PyMySQL.  The rows are the same ones (tests compare).
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from pymysql.connections import Connection, MySQLResult
@@ -114,6 +116,14 @@ class _Result(_Base):  # type: ignore[misc]
         self.rows = tuple(rows)
 
 
+@cache
+def _unverified_tls() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 class RowsConnection(Connection):
     """Reads many rows at once."""
 
@@ -130,6 +140,13 @@ class RowsConnection(Connection):
         super().connect(sock)
         # The server is silent until it is asked: there is nothing in the buffer that goes.
         self._rfile = self._sock.makefile("rb", _BUFFER_BYTES)
+
+    def _create_ssl_ctx(self, wanted: ssl.SSLContext | dict[str, Any]) -> ssl.SSLContext:
+        """Where nothing is ``wanted``, TLS is used if the server has it, and nothing is verified.
+
+        PyMySQL would read all authorities of the system for that, at each connection: a megabyte of memory.
+        """
+        return wanted if isinstance(wanted, ssl.SSLContext) else _unverified_tls()
 
     def _read_query_result(self, unbuffered: bool = False) -> Any:
         if unbuffered:

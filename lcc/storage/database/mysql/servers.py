@@ -7,6 +7,7 @@ ready.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from traceback import clear_frames
 from typing import Any
 
 import pymysql
@@ -60,7 +61,12 @@ class Servers:
         """
         seconds = arguments["connect_timeout"]
         limits = {"read_timeout": seconds, "write_timeout": seconds}
-        connection = self._serving(RowsConnection(host=host, port=port, **{**arguments, **limits}))
+        try:
+            connection = self._serving(RowsConnection(host=host, port=port, **{**arguments, **limits}))
+        except BaseException as error:
+            # PyMySQL's error is a local variable of a frame in its own traceback: garbage, with the whole connection.
+            clear_frames(error.__traceback__)
+            raise
         connection._read_timeout = arguments["read_timeout"]  # there is no public way
         connection._write_timeout = arguments["write_timeout"]
         return connection
