@@ -7,6 +7,7 @@ import gc
 import attrs
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
+from lcc.roles.cu import watcher
 from lcc.roles.uns import fast_set as uns_plain
 from lcc.testing.simulated.timeline import EPOCH, Timeline
 
@@ -18,6 +19,9 @@ from .system import System
 DRAIN_SECONDS = 600.0
 CRAWL_DRAIN_SECONDS = 1200.0
 """One site's robots.txt may be asked for again after some minutes, lead to another site, and that one have hours."""
+ASKED_SECONDS = 1.0
+"""How often a content user API asks whether anything has changed: in earnest four times as often, which took a
+fifteenth of a world's time."""
 PLAIN = "p"
 """At the end of a seed: sites tell of pages in fast-path elements, and the UNS treats all sets as long ones."""
 TASKS = "t"
@@ -78,15 +82,16 @@ def run_seed(seed: str, faults: list[Fault] | None = None) -> Result:
     gc.disable()  # it would decide when what is lost is noticed
     timeline = Timeline(seed)
     plain = seed.endswith(PLAIN)
-    long_set = uns_plain.LONG_SET
+    long_set, asked_seconds = uns_plain.LONG_SET, watcher.PERIOD_SECONDS
     uns_plain.LONG_SET = 1 if plain else long_set
+    watcher.PERIOD_SECONDS = ASKED_SECONDS
     system = System(timeline, plain, seed.endswith(TASKS), seed.endswith((CRAWLS, RESTORED)), seed.endswith(MOVES))
     try:
         return _run(seed, timeline, system, faults, failures)
     finally:
         globalLogPublisher.removeObserver(failures)
         system.close()
-        uns_plain.LONG_SET = long_set
+        uns_plain.LONG_SET, watcher.PERIOD_SECONDS = long_set, asked_seconds
         if collecting:
             gc.enable()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -115,7 +116,12 @@ class World:
 
 def configured(text: str, **values: Any) -> Config:
     """The configuration that this text is, with these values."""
-    return parse_config(text.format(**values), Path("/"))
+    return _parsed(text.format(**values))
+
+
+@lru_cache(1000)
+def _parsed(text: str) -> Config:
+    return parse_config(text, Path("/"))
 
 
 def make(module: ModuleType, config: Config, environment: Environment) -> MultiService:
