@@ -15,6 +15,11 @@ from .results import Results
 from .run import Result, run_seed
 from .shrink import shrink
 
+# A killed process leaves coroutines that will never go on, and may wait in a ``finally``.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <coroutine:pytest.PytestUnraisableExceptionWarning"
+)
+
 
 @pytest.fixture(autouse=True)
 def errors_are_expected(logged_errors: LoggedErrors) -> Iterator[None]:
