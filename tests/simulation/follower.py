@@ -26,7 +26,6 @@ class Copy:
     :ivar may_rest: it may be that it does not ask for a while.
     :ivar applied: called with the key of each row that it was told, that row, and whether it had just that.
     :ivar restarted: called when it begins anew.
-    :ivar may_be_damaged: whether a machine has crashed whose content is not verified yet.
     """
 
     def __init__(self) -> None:
@@ -39,7 +38,6 @@ class Copy:
         self.may_rest = True
         self.applied: Callable[[str, dict[str, Any], bool], object] = lambda key, row, had: None
         self.restarted: Callable[[], object] = lambda: None
-        self.may_be_damaged: Callable[[], bool] = lambda: False
 
 
 REST_SHARE, REST_SECONDS = 0.3, 10.0
@@ -106,13 +104,10 @@ class Follower(Service):
 
     async def _read_one(self, client: CacheClient) -> None:
         row = self._copy.rows[self._process.chance.choice(sorted(self._copy.rows))]
-        may_be_damaged = self._copy.may_be_damaged()
         try:
             content = await client.content(row["key"])
             data = await content.read(1 << 20)
         except CacheError:
-            return
-        if may_be_damaged:
             return
         self._copy.contents_read += 1
         from hashlib import md5

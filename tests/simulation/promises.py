@@ -99,7 +99,6 @@ class Promises:
                 self._moves.others = lambda: registrations.abandoned
             told_by = {lcc.number: self._of[lcc] for lcc in system.lccs}
             ToldPromises(system.copy, told_by, self.broken, system.front)
-        system.copy.may_be_damaged = lambda: any(promises.verifying() for promises in self._of.values())
 
     @property
     def commits(self) -> int:

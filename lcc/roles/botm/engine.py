@@ -247,7 +247,7 @@ class BotMaster:
         return self._settings.machine
 
     def is_suspect(self, file_id: int) -> bool:
-        """A crash of the machine may have damaged this file; it is being verified."""
+        """A crash of the machine may have damaged this file, or has."""
         return self.syncer.is_suspect(file_id)
 
     def status(self) -> dict[str, Any]:

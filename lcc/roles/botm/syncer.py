@@ -66,6 +66,7 @@ class Syncer:
         self._loop.clock = clock
         self._failing = False
         self._all_intact = False
+        self._damaged: set[int] = set()
         self._asked: deque[Verify] = deque()
         self._link: Upstream | None = None
         self._verifying = Background("Cannot verify content")
@@ -76,9 +77,9 @@ class Syncer:
         return self._sync.suspect
 
     def is_suspect(self, file_id: int) -> bool:
-        """A crash of the machine may have damaged this file."""
+        """A crash of the machine may have damaged this file, or has, and the file is not removed yet."""
         first, upto = self._sync.suspect
-        return first <= file_id < upto
+        return first <= file_id < upto or file_id in self._damaged
 
     def start(self) -> None:
         """Begin to sync."""
@@ -149,6 +150,7 @@ class Syncer:
             ok = await self._in_thread(self._content.is_intact, asked.file, asked.size_bytes, asked.md5)
             if not ok:
                 _log.warn("The crash damaged content file {file}; refetching it", file=asked.file)
+                self._damaged.add(asked.file)
             if self._link is not None:
                 self._link.say(Checked(asked.file, ok))
             await deferLater(self._clock, asked.size_bytes / self._settings.verify_bytes, lambda: None)
