@@ -386,8 +386,14 @@ class Run:
         yield from soon(lambda: check_feed(case, self.follower.copy()))
 
     def _nodes(self) -> Iterator[Violation]:
-        if isinstance(self._server, PrivateGalera):
-            yield from soon(lambda: check_nodes(self._server, self.cluster.database_name))
+        server = self._server
+        if isinstance(server, PrivateGalera):
+
+            def check() -> Iterable[Violation]:
+                self.faults.revive()  # a node may have ended by itself when all else was at rest
+                return check_nodes(server, self.cluster.database_name)
+
+            yield from soon(check)
 
     def figures(self, case: Case) -> dict[str, int]:
         """How much there was to judge."""
