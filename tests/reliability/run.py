@@ -43,7 +43,7 @@ from .returns import Returns
 PATIENCE_SECONDS = 600.0
 FOLLOWING_SECONDS = 150.0
 """How long those who follow may take once nothing else is to be done."""
-PEAK_KB_MAX = 400_000
+PEAK_KB_MAX = 200_000
 """P10: more memory than this no process may ever have."""
 RECOVERY_SECONDS = 120.0
 """After so long somebody looks after a cluster of databases that does not come back: doc/galera.md."""
