@@ -16,9 +16,9 @@ from .faults import LOSING, heal, plan, schedule, with_restores
 from .promises import Promises
 from .system import System
 
-DRAIN_SECONDS = 600.0
-CRAWL_DRAIN_SECONDS = 1200.0
-"""One site's robots.txt may be asked for again after some minutes, lead to another site, and that one have hours."""
+DRAIN_SECONDS = 1200.0
+"""A robots.txt may be asked for again after some minutes, and lead to another site, which has hours; and a site with
+many pages, an interval and hours needs days, which last four minutes."""
 ASKED_SECONDS = 1.0
 """How often a content user API asks whether anything has changed: in earnest four times as often, which took a
 fifteenth of a world's time."""
@@ -124,13 +124,12 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
         site.come_to_rest()
     if system.operator is not None:
         system.operator.working = False
-    drain_seconds = DRAIN_SECONDS if system.crawl is None else CRAWL_DRAIN_SECONDS
-    end = timeline.now + drain_seconds
+    end = timeline.now + DRAIN_SECONDS
     while not promises.is_drained() and timeline.now < end and not promises.violations:
         timeline.run_until(timeline.now + 2.0)
     if not promises.violations:  # else nobody has waited for the end
         for text in promises.undone():
-            promises.broken("P2", f"after {drain_seconds:g} seconds without troubles: {text}")
+            promises.broken("P2", f"after {DRAIN_SECONDS:g} seconds without troubles: {text}")
         promises.check_the_end()
     for text in failures.texts[:3]:
         promises.broken("no surprises", text[-1500:])
