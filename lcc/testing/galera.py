@@ -37,6 +37,7 @@ while [ $# -gt 0 ]; do
     --address) address=$2 ;;
     --gtid) gtid=$2 ;;
     --datadir) node=$(basename "$(dirname "$2")") ;;
+    --parent) parent=$2 ;;
     --bypass) bypass=yes ;;
     esac
     shift
@@ -47,7 +48,10 @@ told=FOLDER/${address##*/}
 if [ "$role" = joiner ]; then
     rm -f "$told"
     echo "ready $address"
-    while [ ! -e "$told" ] && kill -0 $PPID; do sleep 0.1; done
+    while [ ! -e "$told" ]; do
+        kill -0 "$parent" || exit 1  # the node has ended: the shell that it ran this with has not
+        sleep 0.1
+    done
     cat "$told"
 else
     [ "$bypass" = yes ] || exit 1

@@ -5,8 +5,6 @@ What is sent through a cut link is lost, as if a cable was pulled: nobody is tol
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from .namespace import Namespace, NoNetwork, ip
 
 GROUP, CLIENTS = "group", "clients"
@@ -42,24 +40,34 @@ class Hosts:
             switch.ip(f"link set dev {GROUP}{number} master lcc up")
             host.ip(f"addr add {self.address(number, GROUP)}/24 dev {GROUP}")
             host.ip(f"link set dev {GROUP} up")
-        self._net = self._claim_net(self.namespaces[0])
+        self._net = self._claim_net()
         for number, host in enumerate(self.namespaces):
-            device = f"lcc{self._net}-{number}"
-            if number:
-                ip(f"link add {device} type veth peer name {CLIENTS} netns {host.pid}")
+            device = self._device(self._net, number)
             host.ip(f"addr add {self.address(number, CLIENTS)}/30 dev {CLIENTS}")
             host.ip(f"link set dev {CLIENTS} up")
             ip(f"addr add 10.78.{self._net}.{4 * number + 1}/30 dev {device}")
             ip(f"link set dev {device} up")
 
-    @staticmethod
-    def _claim_net(host: Namespace) -> int:
-        """The first third number of addresses that no other process has: a device's name is there once."""
+    def _claim_net(self) -> int:
+        """The first third number of addresses that no other process has, nor what is left of one: a device's name is
+        there once."""
         for net in range(_NETS_MAX):
-            with suppress(NoNetwork):
-                ip(f"link add lcc{net}-0 type veth peer name {CLIENTS} netns {host.pid}")
+            claimed: list[str] = []
+            try:
+                for number, host in enumerate(self.namespaces):
+                    device = self._device(net, number)
+                    ip(f"link add {device} type veth peer name {CLIENTS} netns {host.pid}")
+                    claimed.append(device)
+            except NoNetwork:
+                for device in claimed:
+                    ip(f"link del {device}")
+            else:
                 return net
         raise NoNetwork("no veth device can be made here")
+
+    @staticmethod
+    def _device(net: int, number: int) -> str:
+        return f"lcc{net}-{number}"
 
     def address(self, number: int, network: str) -> str:
         """Of a host in a network."""
