@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from lcc.model.frontend.moves import MoveState
+from lcc.roles.qm.intake.absorber import Absorber
 from lcc.roles.qm.moves import mover, obeying
 from lcc.storage.providers.sessions import ORDER_JUMP
+from lcc.storage.queue.moves import fences
 from lcc.storage.queue.moves.fences import give_up_old_held, held_pieces
 from tests.frontend.moving import Front, MakeFront, Sub, move_published, publish, restore
 from tests.support.databases import dumped, result_of
@@ -82,6 +84,22 @@ def test_a_set_that_comes_late_by_months_is_applied(make_front: MakeFront) -> No
     front.sub(1).send(9, pid, page(800))
     front.go(15)
     assert ("b", "http://site.example/800.html") in front.log
+
+
+def test_large_sets_are_applied_in_their_pieces(make_front: MakeFront, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No matter where a read of pieces ends."""
+    monkeypatch.setattr(Absorber, "_cut_if_full", lambda self, opened: self._cut(opened, False))
+    monkeypatch.setattr(fences, "PIECES_AT_ONCE", 2)
+    front = make_front()
+    pid = move_published(front, MoveState.DONE)
+    front.log.clear()
+    for number in (9, 10):
+        front.sub(1).send(number, pid, *pages(*range(100 * number, 100 * number + 3)))
+    ((rows,),) = front.sub(1).query("SELECT COUNT(*) FROM heldsets")
+    assert rows > 6
+    front.go(15)
+    urls = [f"http://site.example/{100 * number + each}.html" for number in (9, 10) for each in range(3)]
+    assert sorted(front.log) == [("b", url) for url in sorted(urls)]
 
 
 @pytest.mark.parametrize("part", [False, True])

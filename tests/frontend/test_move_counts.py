@@ -13,6 +13,7 @@ from lcc.model.metrics import Buckets
 from lcc.roles.qm.console import QmCommands
 from lcc.roles.qm.metrics import QmMetrics
 from lcc.roles.qm.moves import mover
+from lcc.roles.qm.moves.counts import FREEZE_SECONDS
 from lcc.storage.fe import moves
 from tests.frontend.kit import NOW
 from tests.frontend.moving import Front, Sub
@@ -75,6 +76,7 @@ def test_a_move_from_its_beginning_to_its_end(front: Front) -> None:
     assert not any(here["move_state_seconds"].values())
     freezes: Buckets = here["move_freeze_seconds"]
     assert freezes.upto[-1] == 1 and 0 < freezes.total < 20
+    assert list(FREEZE_SECONDS) == sorted(FREEZE_SECONDS)
     assert (here["move_frozen_seconds"], here["move_freezes_given_up"], sum(here["moves"].values())) == (0, 0, 0)
     assert "moves: 1 arrived, 0 left, 0 cancelled" in said(front.sub(2))
     assert "stands still" not in said(front.sub(2))

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 
-from lcc.model.frontend.moves import MoveState
-from lcc.roles.qm.moves import mover, obeying
-from tests.frontend.moving import Front, publish
+from lcc.model.frontend.moves import Fence, Move, MoveState
+from lcc.model.frontend.places import SubLcc
+from lcc.model.frontend.traces import FencedAt
+from lcc.roles.qm.moves import copying, mover, obeying, verifying
+from lcc.storage.fe import moves
+from lcc.storage.providers.providers import order_removal
+from lcc.storage.queue.moves.fences import Known
+from lcc.storage.queue.moves.following import Position
+from tests.frontend.kit import NOW
+from tests.frontend.moving import Front, file_of, publish, restore
+from tests.support.databases import dumped
 from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import pages
+
+COUNT = 24
 
 
 @pytest.fixture
@@ -21,10 +34,26 @@ def front(tmp_path: Path) -> Iterator[Front]:
     made.close()
 
 
-def test_a_fence_that_is_not_obeyed_yet_is_soon_looked_at_again(
-    front: Front, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While a provider stands still, everybody waits."""
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often the source of the moves has looked at its fences, and the destination at its moves."""
+    counts: Counter[str] = Counter()
+    obey, carry_out = obeying.Obeying.look, mover.Mover.look
+
+    async def obeys(self: obeying.Obeying, subid: int) -> bool:
+        counts["source"] += subid == 1
+        return await obey(self, subid)
+
+    async def carries_out(self: mover.Mover, me: SubLcc, sublccs: Mapping[int, SubLcc]) -> bool:
+        counts["destination"] += me.subid == 2
+        return await carry_out(self, me, sublccs)
+
+    monkeypatch.setattr(obeying.Obeying, "look", obeys)
+    monkeypatch.setattr(mover.Mover, "look", carries_out)
+    return counts
+
+
+def test_a_provider_that_stands_still_is_looked_at_more_often(front: Front, looks: Counter[str]) -> None:
     source = front.sub(1)
     pid = source.world.provider()
     front.holding.add("a")
@@ -32,22 +61,86 @@ def test_a_fence_that_is_not_obeyed_yet_is_soon_looked_at_again(
     front.go(1)
     front.order(pid, 2)
     front.go_until(MoveState.FREEZING)
-    look, looks = obeying.Obeying.look, 0
-
-    async def counted(self: obeying.Obeying, subid: int) -> bool:
-        nonlocal looks
-        looks += subid == 1
-        return await look(self, subid)
-
-    monkeypatch.setattr(obeying.Obeying, "look", counted)
+    looks.clear()
     front.go(4)
     assert front.move().state is MoveState.FREEZING, "a fetch has not ended"
-    assert looks > 10
+    assert looks["source"] > 10 and looks["destination"] > 10
     front.holding.clear()
     front.go_until(MoveState.DONE)
-    looks = 0
+    looks.clear()
     front.go(4)
-    assert 0 < looks <= 5, "nothing is to be obeyed"
+    assert 0 < looks["source"] <= 5 and 0 < looks["destination"] <= 5, "nothing is to be done"
+
+
+def test_a_move_that_only_follows_is_looked_at_once_a_second(
+    front: Front, monkeypatch: pytest.MonkeyPatch, looks: Counter[str]
+) -> None:
+    """But soon once its carrier is another one, because somebody has removed the first."""
+    monkeypatch.setattr(mover, "FEW_FILES", -1)  # it is not frozen
+    front.order(publish(front), 2)
+    front.go_until(MoveState.COPYING)
+    front.go(2)
+    looks.clear()
+    front.go(4)
+    assert 3 <= looks["destination"] <= 5
+    former = front.move().number("carrier")
+    front.sub(2).database.now(order_removal, former)
+    for _ in range(50):
+        front.go(0.1)
+        if front.move().number("carrier") != former:
+            break
+    looks.clear()
+    front.go(0.4)
+    assert looks["destination"] >= 1
+
+
+def test_rows_are_counted_before_a_provider_is_frozen(front: Front) -> None:
+    """Even if there are none: who stands still is not counted again."""
+    front.order(front.sub(1).world.provider(), 2)
+    seen = set()
+    front.go(10, lambda: seen.add((front.move().state, front.move().number("counted"))))
+    assert [counted for state, counted in seen if state is MoveState.FREEZING] == [1]
+
+
+@pytest.fixture
+def slices(front: Front, monkeypatch: pytest.MonkeyPatch) -> Front:
+    """It reads few rows ahead of their content."""
+    monkeypatch.setattr(copying, "PAGE_ROWS", 8)
+    monkeypatch.setattr(copying, "FILES_AHEAD", 2)
+    return front
+
+
+def test_what_is_not_read_again_yet_is_not_counted(slices: Front) -> None:
+    front = slices
+    pid = publish(front, COUNT)
+    front.holding.add("b")
+    front.order(pid, 2)
+    front.go_until(MoveState.COPYING)
+    front.go(2)
+    front.database.now(moves.note_progress, front.move(), {"counted": 1}, "", NOW)  # of before
+    front.go(2)
+    assert front.move().number("counted") == 0 and 0 < front.move().number("rows") < COUNT
+
+
+def test_content_that_cannot_be_copied_ends_a_move_before_all_rows_are_read(slices: Front) -> None:
+    front = slices
+    pid = publish(front, COUNT)
+    front.content_code = 403
+    front.damaged.update(file_of(front, f"/{number}.html") for number in range(2, COUNT))
+    front.order(pid, 2)
+    assert "cannot be copied" in front.go_until(MoveState.CANCELLED).why
+    assert 0 < front.move().number("rows") < COUNT
+
+
+def test_a_few_files_that_are_lost_end_no_move(slices: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In proportion to the rows that were read."""
+    monkeypatch.setattr(verifying, "DAMAGED_MAX", 0)
+    monkeypatch.setattr(verifying, "DAMAGED_SHARE", 0.2)
+    front = slices
+    pid = publish(front, COUNT)
+    front.damaged.add(file_of(front, "/5.html"))
+    front.order(pid, 2)
+    assert front.go_until(MoveState.DONE).why == ""
 
 
 def test_a_provider_whose_number_is_taken_at_its_destination_stays(front: Front) -> None:
@@ -78,3 +171,80 @@ def test_a_move_that_has_waited_for_a_repair_waits_no_longer(
     assert (front.move().state, front.move().why, front.move().number("behind")) == (MoveState.COPYING, "", 0)
     monkeypatch.undo()
     front.go_until(MoveState.DONE)
+
+
+def test_a_backup_of_a_move_that_was_cancelled_leaves_nothing(front: Front) -> None:
+    """The destination is restored to when it copied: that is cleaned up once more."""
+    dest = front.sub(2)
+    front.holding.add("b")
+    pid = publish(front)
+    front.order(pid, 2)
+    front.go_until(MoveState.COPYING)
+    front.go(2)
+    backup = dest.database.now(dumped)
+    front.database.now(moves.cancel_move, pid, "no", NOW)
+    front.go(3)
+    restore(dest, backup, lambda: dest.query("SELECT 1 FROM stagedcache") or pytest.fail("nothing was copied"))
+    front.go(3)
+    assert not dest.query("SELECT 1 FROM stagedcache") and not dest.query("SELECT 1 FROM pidb")
+
+
+def test_a_sub_lcc_that_was_removed_is_not_asked(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its database may be gone."""
+    asked: list[int] = []
+    of = front.of
+    monkeypatch.setattr(front, "of", lambda sub: asked.append(sub.subid) or of(sub))
+    front.sub(2).start()
+    front.go(mover.LATE_LOOK_SECONDS + 2)
+    assert asked and set(asked) == {1}
+    front.database.now(lambda txn: txn.execute("UPDATE fedb SET state = 'removed' WHERE subid = 1"))
+    asked.clear()
+    front.go(mover.LATE_LOOK_SECONDS + 2)
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("freezes", "seconds"), [(1, 30), (2, 60), (3, 120), (5, 480), (6, 600), (7, 600), (2000, 600)]
+)
+def test_each_freeze_comes_later_than_the_one_before(front: Front, freezes: int, seconds: int) -> None:
+    front.order(front.sub(1).world.provider(), 2)
+    now = front.sub(2).world.engine.now()
+
+    def may_freeze(waited: int) -> bool:
+        progress = {"freezes": freezes, "frozen_time": now - waited}
+        moving: Any = front.sub(2).moving
+        return bool(moving._mover._may_freeze(attrs.evolve(front.move(), progress=progress)))
+
+    assert not may_freeze(0) and not may_freeze(seconds - 1) and may_freeze(seconds)
+    assert may_freeze(-1), "the clock was set back"
+
+
+def test_whoever_knows_more_of_a_move_than_the_front_end_has_it_wait(front: Front) -> None:
+    front.order(front.sub(1).world.provider(), 2)
+    planned = attrs.evolve(front.move(), epoch=5)
+    flipped = attrs.evolve(planned, state=MoveState.FLIPPED)
+
+    def is_behind(move: Move, here: Known, there: Known) -> bool:
+        return mover._is_behind(move, 3, here, there)
+
+    nothing = Known(None, 3)
+    for move in (planned, flipped):
+        assert not is_behind(move, nothing, nothing)
+        for state in Fence:
+            later = Known(FencedAt(6, state), 3)
+            assert is_behind(move, nothing, later) and is_behind(move, later, nothing)
+        for state in Fence:
+            now = Known(FencedAt(5, state), 3)
+            assert not is_behind(move, nothing, now)
+            # Where it is planned to go it is already, or was on its way to leave.
+            assert is_behind(move, now, nothing) == (move is planned and state is not Fence.LEFT)
+        # A flip that the front end has not given out.
+        assert (
+            is_behind(move, Known(None, 4), nothing) == is_behind(move, nothing, Known(None, 4)) == (move is planned)
+        )
+
+
+def test_a_position_within_a_change_is_before_its_end() -> None:
+    """The key of the last row of a change that was read; empty: all of them were."""
+    behind = [Position("t", 1, number, key) for number in (4, 5) for key in (b"a", b"b", b"")]
+    assert sorted(behind, key=verifying._order) == behind

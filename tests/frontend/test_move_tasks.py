@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.logger import LogEvent, formatEvent
 
 from lcc.model.frontend.moves import MoveState
 from lcc.model.tasks import Assigned, JobResult, JobSpec, JobState, Task, TaskState, When
@@ -95,7 +96,7 @@ def _range(pid: int) -> tuple[bytes, bytes]:
     return pid.to_bytes(4, "big") + bytes(16), (pid + 1).to_bytes(4, "big") + bytes(16)
 
 
-def test_tasks_go_along_with_what_their_workers_have_collected(front: Front) -> None:
+def test_tasks_go_along_with_what_their_workers_have_collected(front: Front, logged: list[LogEvent]) -> None:
     pid = publish(front)
     source, dest = front.subs
     add_task(front, dest, 150, "feed", "http://third.example/")  # ids here are others
@@ -108,6 +109,8 @@ def test_tasks_go_along_with_what_their_workers_have_collected(front: Front) -> 
     assert seen(dest, pid) == before
     assert [len(each) for each in seen(source, pid)] == [0] * 6
     assert source.of_tasks("SELECT pid FROM tasks") == [(pid + 50,)]
+    told = [formatEvent(event) for event in logged]
+    assert [text for text in told if "tasks of provider" in text] == [f"3 tasks of provider {pid} move here"]
     assert source.of_tasks("SELECT COUNT(*) FROM texts") == [(1,)]
     due = dest.of_tasks("SELECT due_time, asked_time, seen, seen_digest FROM tasks WHERE pid = ? ORDER BY id", pid)
     assert due == [(NOW + 3000, None, 0, b"d" * 16)] * 2 + [(None, None, 0, b"d" * 16)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.logger import LogEvent, formatEvent
 
 from lcc.model.frontend.moves import Move, MoveState
 from lcc.model.frontend.places import AtHome
@@ -428,7 +429,7 @@ def test_a_source_that_is_unreachable_stops_no_other_moves(make_front: MakeFront
 
 
 def test_a_source_that_is_put_back_from_a_backup_is_read_again(
-    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, logged: list[LogEvent]
 ) -> None:
     monkeypatch.setattr(mover, "FEW_FILES", -1)  # it is copied, and goes on
     front = make_front()
@@ -445,6 +446,8 @@ def test_a_source_that_is_put_back_from_a_backup_is_read_again(
     write(lambda txn: txn.execute("UPDATE counters SET value = 0 WHERE name IN ('followed', 'touched', 'change')"))
     front.go(2)
     assert front.sub(1).query("SELECT state FROM fenced") == [("followed",)]
+    told = [formatEvent(event) for event in logged if "was restored" in formatEvent(event)]
+    assert told == [f"The source of provider {pid} was restored from a backup: comparing its rows again"]
     monkeypatch.undo()
     front.go_until(MoveState.DONE)
     after = front.rows(2, pid)

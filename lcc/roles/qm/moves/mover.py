@@ -364,7 +364,8 @@ class Mover:
         if await self._database.interact(fence_epoch, move.pid) < move.epoch:  # it is not admitted
             if await self._front.write(front_moves.hold_again, move, engine.now()):
                 return
-            if not await self._database.interact(is_whole, move) and not await self._copy_again(move, source):
+            if not await self._database.interact(is_whole, move):
+                await self._copy_again(move, source)
                 return
         engine.scheduler.frozen.freeze(move.pid)
         delay = await self._step(admit, move)
@@ -415,19 +416,14 @@ class Mover:
             return True
         return await self._database.interact(fence_epoch, move.pid) < fence.epoch or fence.obeyed_epoch < fence.epoch
 
-    async def _copy_again(self, move: Move, source: SubLcc) -> bool:
-        """This database was put back from a backup: the source still has all rows, and stands still.
-
-        :returns: True: all is copied.
-        """
+    async def _copy_again(self, move: Move, source: SubLcc) -> None:
+        """This database was restored from a backup: the source still has all rows, and stands still."""
         if not await self._has_carrier(move, source):
-            return False
+            return
         copying = self._copying(move, source)
         await copying.compare(SLICE_SECONDS)
-        if await copying.follow(pause=False) is None or await copying.content_left():
-            return False
-        await copying.copy_whole()
-        return True
+        if await copying.follow(pause=False) is not None and not await copying.content_left():
+            await copying.copy_whole()
 
     async def _open(self, move: Move) -> None:
         """Begin with what waits: not before the front end's map says that all is here, for readers of the cache."""
