@@ -439,6 +439,8 @@ def test_a_source_that_is_put_back_from_a_backup_is_read_again(
     front.order(pid, 2)
     front.go_until(MoveState.COPYING)
     front.go(2)
+    told = [formatEvent(event) for event in logged if "was restored" in formatEvent(event)]
+    assert told == []
     write = front.sub(1).database.now
     write(lambda txn: txn.execute("UPDATE lccurl SET confirmed_time = 5 WHERE pid = ? AND state = 1", [pid]))
     write(lambda txn: txn.execute("DELETE FROM fenced"))
