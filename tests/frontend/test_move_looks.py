@@ -22,7 +22,7 @@ from tests.frontend.kit import NOW
 from tests.frontend.moving import Front, file_of, publish, restore
 from tests.support.databases import dumped
 from tests.support.logs import LoggedErrors
-from tests.support.roles.qm import pages
+from tests.support.roles.qm import page, pages
 
 COUNT = 24
 
@@ -141,6 +141,27 @@ def test_a_few_files_that_are_lost_end_no_move(slices: Front, monkeypatch: pytes
     front.damaged.add(file_of(front, "/5.html"))
     front.order(pid, 2)
     assert front.go_until(MoveState.DONE).why == ""
+
+
+def test_all_rows_that_have_changed_are_verified_in_one_look(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = mover.FEW_FILES
+    monkeypatch.setattr(mover, "FEW_FILES", -1)  # it is not frozen
+    monkeypatch.setattr(verifying, "PAGE_ROWS", 2)
+    pid = publish(front, COUNT)
+    front.order(pid, 2)
+    front.go_until(MoveState.COPYING)
+    front.go(3)
+    moving = front.sub(2).moving
+    assert moving is not None
+    moving.stop()
+    front.site.update({f"http://site.example/{number}.html": "new" for number in range(COUNT)})
+    front.sub(1).send(9, pid, *[page(number, md5="9" * 32) for number in range(COUNT)])
+    front.go(3)
+    assert len(front.sub(1).query("SELECT 1 FROM touched")) >= COUNT
+    monkeypatch.setattr(mover, "FEW_FILES", few)
+    moving.start()
+    front.go(5)
+    assert front.move().state is not MoveState.COPYING
 
 
 def test_a_provider_whose_number_is_taken_at_its_destination_stays(front: Front) -> None:
