@@ -63,6 +63,7 @@ def test_names() -> None:
     assert batch_names(["1/7000", *NAMES, "2/5"], FILES_MAX) == [BATCH, "2/5"]
     assert batch_names(NAMES, 2) == ["1/100,1", "1/150,6850"]
     assert batch_names(NAMES, 1) == NAMES
+    assert carried_url(CONTENT, "3/9") == "http://site/content/3/9?relay=yes", "also if another machine has it"
     assert carried_names(carried_url(CONTENT + "/", BATCH)) == (CONTENT, NAMES)
     assert carried_names(carried_url(CONTENT, "3/9")) == (CONTENT, ["3/9"])
     assert carried_notice(CONTENT, "3/9").subtype == ""

@@ -370,7 +370,7 @@ def staged_task_ids(txn: Txn, pid: int) -> dict[int, int]:
 
 def unasked(txn: Txn, rules: IQueueRules, carrier: int, content: str, names: Iterable[str]) -> list[str]:
     """Content that is neither here nor queued, nor has failed."""
-    keys = {carried_key(rules, carrier, content, name): name for name in names if name}
+    keys = {carried_key(rules, carrier, content, name): name for name in names}
     if not keys:
         return []
     known: set[bytes] = set()
