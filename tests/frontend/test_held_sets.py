@@ -215,6 +215,21 @@ def test_a_backup_of_after_the_move(make_front: MakeFront) -> None:
     assert not is_asked(front.sub(2), pid)
 
 
+def test_a_backup_of_before_sets_were_taken(make_front: MakeFront) -> None:
+    """What is lost gets a number of a set that was taken."""
+    front = make_front()
+    pid = move_published(front)
+    front.go(15)
+    backup = front.sub(1).database.now(dumped)
+    for number in (9, 10, 11):
+        front.sub(1).send(number, pid, page(800 + number))
+    front.go(15)
+    assert not is_asked(front.sub(2), pid)
+    lose(front, backup, noticed=True)
+    front.go(15)
+    assert is_asked(front.sub(2), pid)
+
+
 def test_the_same_backup_twice(make_front: MakeFront) -> None:
     """And both times only the fences tell: the second loss has not the number of the first one."""
     front = make_front()

@@ -138,7 +138,8 @@ def test_a_few_files_that_are_lost_end_no_move(slices: Front, monkeypatch: pytes
     monkeypatch.setattr(verifying, "DAMAGED_SHARE", 0.2)
     front = slices
     pid = publish(front, COUNT)
-    front.damaged.add(file_of(front, "/5.html"))
+    first = "SELECT curl FROM lccurl WHERE pid = ? AND state = 1 ORDER BY urlkey LIMIT 1"
+    front.damaged.add(file_of(front, front.sub(1).query(first, pid)[0][0]))
     front.order(pid, 2)
     assert front.go_until(MoveState.DONE).why == ""
 
@@ -162,6 +163,16 @@ def test_all_rows_that_have_changed_are_verified_in_one_look(front: Front, monke
     moving.start()
     front.go(5)
     assert front.move().state is not MoveState.COPYING
+
+
+def test_who_is_not_verified_yet_is_not_frozen(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifying, "PAGE_ROWS", 2)
+    monkeypatch.setattr(mover, "SLICE_SECONDS", 0.01)  # a page in each look
+    front.order(publish(front, COUNT), 2)
+    front.go_until(MoveState.COPYING)
+    front.go(4)
+    assert front.move().state is MoveState.COPYING
+    front.go_until(MoveState.DONE)
 
 
 def test_a_provider_whose_number_is_taken_at_its_destination_stays(front: Front) -> None:
@@ -204,7 +215,8 @@ def test_a_backup_of_a_move_that_was_cancelled_leaves_nothing(front: Front) -> N
     front.go(2)
     backup = dest.database.now(dumped)
     front.database.now(moves.cancel_move, pid, "no", NOW)
-    front.go(3)
+    while not front.move().progress.get("cleaned"):
+        front.go(0.1)
     restore(dest, backup, lambda: dest.query("SELECT 1 FROM stagedcache") or pytest.fail("nothing was copied"))
     front.go(3)
     assert not dest.query("SELECT 1 FROM stagedcache") and not dest.query("SELECT 1 FROM pidb")
