@@ -84,6 +84,7 @@ def test_a_move_that_only_follows_is_looked_at_once_a_second(
     front.go(4)
     assert 3 <= looks["destination"] <= 5
     former = front.move().number("carrier")
+    assert former == 101, "of the range of the destination"
     front.sub(2).database.now(order_removal, former)
     for _ in range(50):
         front.go(0.1)
@@ -135,7 +136,8 @@ def test_content_that_cannot_be_copied_ends_a_move_before_all_rows_are_read(slic
 def test_a_few_files_that_are_lost_end_no_move(slices: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     """In proportion to the rows that were read."""
     monkeypatch.setattr(verifying, "DAMAGED_MAX", 0)
-    monkeypatch.setattr(verifying, "DAMAGED_SHARE", 0.2)
+    monkeypatch.setattr(verifying, "DAMAGED_SHARE", 0.1)
+    monkeypatch.setattr(mover, "SLICE_SECONDS", 0.01)  # a page in each look
     front = slices
     pid = publish(front, COUNT)
     first = "SELECT curl FROM lccurl WHERE pid = ? AND state = 1 ORDER BY urlkey LIMIT 1"
