@@ -222,25 +222,34 @@ class PrivateGalera:
         group = [f"{host.group}:{ports[1]}" for host, ports in places]
         for number, (host, ports) in enumerate(places, 1):
             self.nodes.append(GaleraNode(f"node{number}", host, ports, group, self._scripts, self._durable))
-        first, *others = self.nodes
-        first.start()
-        first.end()
-        for node in others:
-            node.copy(first)
-        first.bootstrap()
-        for node in self.nodes:
-            node.start_again()
+        self.nodes[0].start()
+        self._begin_with(self.nodes[0])
         self.execute(f"CREATE USER {USER} IDENTIFIED BY '{PASSWORD}'")
         self.execute(f"GRANT ALL ON *.* TO {USER}")
 
     def recover(self) -> None:
         """Begin again with the most advanced node, as an operator does where all of them were lost and find no
-        majority by themselves."""
+        majority by themselves.
+
+        The others become copies of it.  What they lack may be more than it has kept to send, and a transfer of all
+        that there is does not happen here.
+        """
         for node in self.nodes:
             node.kill()
         first = max(self.nodes, key=GaleraNode.position)
         first.bootstrap_after_crash()
-        for node in sorted(self.nodes, key=lambda node: node is not first):
+        first.start_again()
+        self._begin_with(first)
+
+    def _begin_with(self, first: GaleraNode) -> None:
+        """The others become copies of this node, which is running, and join it."""
+        first.end()
+        others = [node for node in self.nodes if node is not first]
+        for node in others:
+            shutil.rmtree(node.data, ignore_errors=True)
+            node.copy(first)
+        first.bootstrap()
+        for node in (first, *others):
             node.start_again()
 
     def stop(self) -> None:

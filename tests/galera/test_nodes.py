@@ -233,6 +233,7 @@ def test_a_cluster_whose_nodes_were_all_lost_begins_again_with_the_most_advanced
     third.kill()
     wait_for("two serve", lambda: first.serves() and second.serves())
     writer.write(lambda txn: txn.execute("INSERT INTO heap VALUES (1)"))
+    assert place.open(second).interact(lambda txn: txn.value("SELECT COUNT(*) FROM heap")) == 1  # it is applied there
     for node in (first, second):
         node.kill()
     assert third.position() < min(first.position(), second.position())

@@ -271,7 +271,7 @@ class SimulatedDisk(Disk):
         """One of these files is gone."""
         paths = [path for path in self._names if which(path)]
         if paths:
-            self.remove(chance.choice(paths))
+            self._forget(chance.choice(paths))
 
     def after_a_power_cut(self, path: str) -> bytes | None:
         """What of this file would certainly be there after a power cut now; None: it might be gone."""
@@ -356,9 +356,12 @@ class SimulatedDisk(Disk):
         if name not in self._names:
             return False
         self.check("name", name)
+        self._forget(name)
+        return True
+
+    def _forget(self, name: str) -> None:
         del self._names[name]
         self._changes.append(_Change(name, None))
-        return True
 
     # Open files.
 
