@@ -217,7 +217,7 @@ def test_hours_hold_for_what_is_tried_again(queue: Queue) -> None:
 
 
 def test_a_full_set_is_wanted_by_order(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_orders, "PAGE_PROVIDERS", 2)
+    monkeypatch.setattr(admin_orders, "PAGE_PROVIDERS", 3)
     pids = [queue.pid, *[queue.add_provider() for _ in range(4)]]
 
     def wanted(pid: int) -> str:

@@ -57,6 +57,15 @@ def test_what_is_queued_outside_is_dropped(queue: Queue) -> None:
     queue.check_books()
 
 
+def test_what_was_read_ahead_is_read_again_from_the_first_set(queue: Queue) -> None:
+    for number, names in enumerate(["xa", "yb", "z"], 1):
+        queue.send(number, *[notice(f"in/{name}" if name < "k" else name) for name in names])
+    set_roots(queue, "http://site/in/")
+    first = queue.database.query("SELECT MIN(psetid) FROM qdb")[0][0]
+    assert queue.carry_out().work.queued == {queue.pid: (first, 0)}
+    assert waiting(queue) == ["in/a", "in/b"]
+
+
 def test_what_is_cached_outside_stays_until_somebody_says_so(queue: Queue) -> None:
     queue.send(1, notice("in/a"), notice("b"), notice("c"))
     queue.fetch_all()
@@ -182,6 +191,7 @@ def test_what_is_polled_may_lie_above_the_roots(queue: Queue) -> None:
     assert sources(queue, "qdb") == {"new": polled, "again": both, "lost": both, "robots.txt": polled}
     assert sources(queue, "lccurl") == {"cached": both, "again": both, "lost": both}, "content stays"
     assert errors(queue) == [(OUTSIDE, "new"), (OUTSIDE, "told")]
+    assert queue.database.query("SELECT COUNT(*) FROM urlerrs") == [(2,)], "none of what is only polled"
     assert queue.stats("nurlproc") == 4
     queue.check_books()
     queue.database.now(order_deletion_outside, queue.pid)
