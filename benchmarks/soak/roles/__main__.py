@@ -63,17 +63,18 @@ def order_work(lccs: Lccs, sites: Sites) -> None:
 
 
 @contextmanager
-def world(orders: Orders, work: Path) -> Iterator[Path]:
-    """All that is not the LCC; gives the file of its counts."""
-    file, counts = work / "orders.json", work / "counts"
+def world(orders: Orders, work: Path, counts: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """All that is not the LCC, in a process of its own.
+
+    :param counts: the file of its counts.
+    """
+    file = work / "orders.json"
     file.write_text(json.dumps(attrs.asdict(orders)))
     command = [sys.executable, "-m", "soak.roles.world", str(file), str(counts)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         try:
-            yield counts
-            if process.poll() is not None:
-                raise SystemExit("the world ended")
+            yield process
             process.stdin.close()
             process.wait(END_SECONDS)
         except BaseException:
@@ -98,11 +99,12 @@ def soak(
         port, ADDRESSES, pids, lccs.front.port, lccs.urls["push"], lccs.urls["search"], caches, caches, speed
     )
     watch = Watch(lccs, inside)
+    counts = work / "counts"
     try:
         lccs.start()
-        with world(orders, work) as counts:
+        with world(orders, work, counts) as process:
             order_work(lccs, sites)
-            _watch(watch, seconds)
+            _watch(watch, seconds, process)
         lines = [json.loads(line) for line in counts.read_text().splitlines()]
     finally:
         lccs.stop()
@@ -115,9 +117,11 @@ def soak(
     }
 
 
-def _watch(watch: Watch, seconds: float) -> None:
+def _watch(watch: Watch, seconds: float, process: subprocess.Popen[bytes]) -> None:
     end, shown = time.monotonic() + seconds, time.monotonic()
     while time.monotonic() < end:
+        if process.poll() is not None:
+            raise SystemExit("the world ended")
         watch.look()
         if time.monotonic() - shown > SHOWN_SECONDS:
             shown = time.monotonic()
