@@ -203,3 +203,15 @@ def test_what_is_polled_may_lie_above_the_roots(queue: Queue) -> None:
     queue.fetch_all()
     assert len(sources(queue, "lccurl")) == 5 and queue.stats("files_used") == 0
     queue.check_books()
+
+
+def test_what_is_told_outside_while_it_is_polled_stays_polled(queue: Queue) -> None:
+    """Its UNS has checked it against roots of before; there is no content of it yet."""
+    polled = int(Source.POLLED)
+    queue.send(0, notice("robots.txt"), source=Source.POLLED)
+    set_roots(queue, "http://site/in/")
+    queue.carry_out()
+    queue.send(1, notice("robots.txt"))
+    assert sources(queue, "qdb") == {"robots.txt": polled}
+    assert errors(queue) == [(OUTSIDE, "robots.txt")]
+    queue.check_books()
