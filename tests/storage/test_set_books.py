@@ -108,3 +108,50 @@ def test_where_locks_are_local_each_write_changes_a_row_that_a_claim_changes(
     assert fence() == before + 1
     queue.claim()
     assert fence() == before + 2
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("cached", [False, True])
+def test_what_other_sources_have_said_is_remembered_within_a_transaction(
+    queue: Queue, together: bool, cached: bool
+) -> None:
+    """A push has taken back the page; of pushes an older one does nothing."""
+    queue.send(1, notice("a", "1"))
+    if cached:
+        queue.fetch_all()
+    sets = [
+        queue.pieces(queue.header(5, source=Source.PUSHED), [notice("a", retract=True)]),
+        queue.pieces(queue.header(6), [notice("a", "1")]),
+    ]
+    for pieces in [[*sets[0], *sets[1]]] if together else sets:
+        queue.absorb(pieces)
+    table = "lccurl" if cached else "qdb"
+    assert queue.database.query(f"SELECT connseq, source, words FROM {table}") == [(6, int(Source.TOLD), "2:5")]
+    queue.check_books()
+
+
+def test_what_was_withdrawn_stays_so_until_somebody_names_it(queue: Queue) -> None:
+    """However often it is polled."""
+    told, polled, withdrawn = int(Source.TOLD), int(Source.POLLED), 64
+
+    def source() -> int:
+        return int(queue.database.query("SELECT source FROM lccurl")[0][0])
+
+    queue.send(0, notice("a"), source=Source.POLLED)
+    queue.fetch_all()
+    queue.send(0, notice("a"), source=Source.POLLED)
+    assert source() == polled
+    queue.fetch_all()
+    queue.send(1, notice("a", "1"))
+    queue.fetch_all()
+    queue.send(2, notice("a", delete=True))
+    assert source() == polled | withdrawn
+    for _ in range(2):
+        queue.send(0, notice("a"), source=Source.POLLED)
+        assert source() == polled | withdrawn
+        queue.fetch_all()
+        assert source() == polled | withdrawn
+    queue.send(3, notice("a", "1"))
+    queue.fetch_all()
+    assert source() == told | polled
+    queue.check_books()
