@@ -36,6 +36,11 @@ def test_full_sets_that_come_together_are_completed_one_by_one(queue: Queue) -> 
     queue.check_books()
 
 
+def test_who_has_never_sent_anything_has_no_rows_without_a_type(queue: Queue) -> None:
+    queue.send(1, notice("a"))
+    assert queue.stats("untyped") == 0
+
+
 def test_what_is_lost_is_told_once(queue: Queue) -> None:
     queue.send(1, *[notice(name, "1") for name in "abc"])
     queue.fetch_all()
