@@ -150,6 +150,24 @@ def test_sets_that_nobody_has_taken_for_long_are_asked_for_again(
     assert len([event for event in logged if "is incomplete at its former" in str(event.get("log_format"))]) == 1
 
 
+def test_sets_are_held_for_two_months(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = move_published(front, MoveState.DONE)
+    source, dest = front.sub(1), front.sub(2)
+    assert dest.moving is not None
+    dest.moving.stop()
+    source.send(9, pid, page(800), answered=True)
+
+    def is_held_after(days: float) -> bool:
+        time = int(source.world.engine.now() - days * 86400)
+        source.database.now(lambda txn: txn.execute("UPDATE heldsets SET time = ?", [time]))
+        source.start()
+        front.go(1)
+        return source.query("SELECT notices FROM heldsets") != [("[]",)]
+
+    assert is_held_after(59.9) and not is_held_after(60.1)
+
+
 # The former home is restored from a backup before its sets were taken.
 
 
