@@ -138,3 +138,14 @@ def test_where_a_text_of_spaces_equals_an_empty_one_its_length_is_asked(
     usual: str | None, pads: bool, expression: str
 ) -> None:
     assert _unless("r.x", usual, pads) == expression
+
+
+@pytest.mark.parametrize("kind", PAGED)
+def test_the_size_of_a_page_is_that_of_its_long_texts(kind: str) -> None:
+    table = PAGED[kind]
+    longest = {"curl", "furl", "burl", "fetched_url", "moved_url", "headers", "hours", "sent"}
+    sizes = {
+        name: table.size([tuple(["x" * 9 if name == each else None for each in table.columns])])
+        for name in table.columns
+    }
+    assert sizes == {name: 9 if name in longest else 0 for name in table.columns}
