@@ -162,7 +162,7 @@ class TimeSlots:
 
 def _change(low: float, high: float, zone: str, before: int) -> float:
     """The instant (a whole second) in between from which the zone's offset is another than before."""
-    first, last = int(low // 1), int(-(-high // 1))
+    first, last = int(low // 1), int(high // 1)
     while last - first > 1:
         middle = (first + last) // 2
         if _offset(middle, zone) == before:
