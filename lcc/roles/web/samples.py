@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,25 +25,57 @@ STALE_SECONDS = 20.0
 
 
 _NAMES = (*COUNTED, *LEVELS)
-_AT = {name: at for at, name in enumerate(_NAMES)}
+
+_ROW_VALUES = 2 + len(_NAMES)
 
 
-class _Figures(Mapping[str, float]):
-    """Those of a point, by name.  There are thousands: a dictionary with its numbers takes four times as much."""
+class _Ring:
+    """The last so many points, in one piece of memory that stays: thousands of small objects, made one by one among
+    others that go, would scatter it.
 
-    __slots__ = ("_values",)
+    :param points_max: the oldest go for those that are more.
+    """
 
-    def __init__(self, values: Mapping[str, float]) -> None:
-        self._values = array("d", [values[name] for name in _NAMES])
-
-    def __getitem__(self, name: str) -> float:
-        return self._values[_AT[name]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
+    def __init__(self, points_max: int) -> None:
+        self._rows = array("d", bytes(8 * _ROW_VALUES * points_max))
+        self._points_max = points_max
+        self._first = 0
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(_NAMES)
+        return self._count
+
+    def __iter__(self) -> Iterator[Point]:
+        return (self[number] for number in range(self._count))
+
+    def __getitem__(self, number: int) -> Point:
+        """One of them: 0 is the oldest, -1 the latest."""
+        at = self._place(number % self._count)
+        time, seconds, *values = self._rows[at : at + _ROW_VALUES]
+        return Point(time, seconds, dict(zip(_NAMES, values, strict=True)))
+
+    def append(self, point: Point) -> None:
+        """Add one."""
+        if self._count == self._points_max:
+            self._first = (self._first + 1) % self._points_max
+        else:
+            self._count += 1
+        at = self._place(self._count - 1)
+        row = (point.time, point.seconds, *(point.values[name] for name in _NAMES))
+        self._rows[at : at + _ROW_VALUES] = array("d", row)
+
+    def drop_from(self, time: float) -> None:
+        """Forget the latest ones that end after this time."""
+        while self._count and self._rows[self._place(self._count - 1)] > time:
+            self._count -= 1
+
+    def move(self, step: float) -> None:
+        """All end so many seconds later."""
+        for number in range(self._count):
+            self._rows[self._place(number)] += step
+
+    def _place(self, number: int) -> int:
+        return (self._first + number) % self._points_max * _ROW_VALUES
 
 
 class Samples:
@@ -52,8 +83,8 @@ class Samples:
 
     def __init__(self) -> None:
         self._before: Mapping[str, Any] = {}
-        self._recent: deque[Point] = deque(maxlen=RECENT_POINTS)
-        self._day: deque[Point] = deque(maxlen=DAY_POINTS)
+        self._recent = _Ring(RECENT_POINTS)
+        self._day = _Ring(DAY_POINTS)
         self._minute: list[Point] = []
 
     def add(self, state: Mapping[str, Any]) -> None:
@@ -68,10 +99,9 @@ class Samples:
         counts, known = _counts(state), _counts(before)
         values = {name: max(0, counts.get(name, 0) - known.get(name, 0)) / seconds for name in COUNTED}
         values |= {name: float(state.get(name, 0)) for name in LEVELS}
-        point = Point(float(state["time"]), seconds, _Figures(values))
+        point = Point(float(state["time"]), seconds, values)
         for ring in (self._recent, self._day):
-            while ring and ring[-1].time > point.time:
-                ring.pop()  # the clock was set back while nobody looked
+            ring.drop_from(point.time)  # the clock was set back while nobody looked
         self._recent.append(point)
         if self._minute and _minute(self._minute[-1]) != _minute(point):
             self._day.append(_mean(self._minute))
@@ -82,10 +112,9 @@ class Samples:
         """The wall clock was set by so many seconds; less than 0: back."""
         if abs(step) < STEP_SECONDS:
             return
-        for points in (self._recent, self._day, self._minute):
-            moved = [attrs.evolve(point, time=point.time + step) for point in points]
-            points.clear()
-            points.extend(moved)
+        for ring in (self._recent, self._day):
+            ring.move(step)
+        self._minute = [attrs.evolve(point, time=point.time + step) for point in self._minute]
 
     def now(self, time: float) -> Values | None:
         """The latest figures; None: there are none that are not old."""
@@ -121,18 +150,17 @@ class Samples:
         :raises ValueError, TypeError, KeyError, AttributeError: it did not.
         """
         rings = []
-        for ring in ("recent", "day"):
+        for name in ("recent", "day"):
             points = []
-            for time, seconds, *values in kept[ring]:
+            for time, seconds, *values in kept[name]:
                 if not seconds > 0:
                     raise ValueError(f"{seconds} seconds")
                 found = {name: float(value) for name, value in zip(kept["names"], values, strict=True)}
-                points.append(
-                    Point(float(time), float(seconds), _Figures({name: found.get(name, 0.0) for name in _NAMES}))
-                )
+                points.append(Point(float(time), float(seconds), {name: found.get(name, 0.0) for name in _NAMES}))
             rings.append(sorted(points, key=lambda point: point.time))
-        self._recent.extend(rings[0])
-        self._day.extend(rings[1])
+        for ring, restored in zip((self._recent, self._day), rings, strict=True):
+            for point in restored:
+                ring.append(point)
 
 
 def _counts(state: Mapping[str, Any]) -> Mapping[str, int]:
@@ -148,7 +176,7 @@ def _mean(points: list[Point]) -> Point:
     values = {
         name: sum(point.values[name] * point.seconds for point in points) / seconds for name in points[0].values
     }
-    return Point(points[-1].time, seconds, _Figures(values))
+    return Point(points[-1].time, seconds, values)
 
 
 def binned(points: list[Point], name: str, start: float, end: float, count: int) -> list[float | None]:
