@@ -291,5 +291,6 @@ def test_once_it_has_stopped_nothing_is_granted(rig: Rig) -> None:
     rig.machine.granted = False  # it connects again, and its note is long enough
     pumps = rig.hub.pumps
     rig.leases.stop()
+    assert not rig.store.open, "what was being noted is cancelled"
     rig.leases.tick()
     assert not rig.machine.granted and rig.hub.pumps == pumps

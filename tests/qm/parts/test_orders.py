@@ -328,7 +328,7 @@ def test_an_active_provider_goes_where_it_was_however_many_there_are(
     rig.send()
     assert [fetch.pid for fetch in first.heard(Fetch)] == [1] and [fetch.pid for fetch in second.heard(Fetch)] == [2]
     assert (rig.dispatcher.home(1), rig.dispatcher.home(2)) == (0, 2)
-    two.given = 0  # it would be its turn
+    two.given, two.capacity = 0, 9  # it has more room, and would be next
     rig.dispatcher.done(one, done(first.heard(Fetch)[0], 1))
     rig.dispatcher.done(two, done(second.heard(Fetch)[0], 1))
     rig.send()

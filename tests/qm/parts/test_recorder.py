@@ -123,9 +123,9 @@ def test_rows_that_must_not_be_fetched_are_recorded_as_what_they_are(rig: Rig) -
     rig.recorder.enable()
     results, removed = rig.store.answer(NOTHING_RECORDED)[:2]
     assert removed == [(key_of(1, 8), 1)]
-    assert [(result.key, result.detail) for result in results] == [
-        (key_of(1, 9), "its hours are 99"),
-        (key_of(1, 10), ""),
+    assert [(result.key, result.generation, result.detail) for result in results] == [
+        (key_of(1, 9), 1, "its hours are 99"),
+        (key_of(1, 10), 1, ""),
     ]
     assert hours.reached_count == 0 and not rig.acknowledged
 
@@ -263,6 +263,38 @@ def test_rows_that_are_over_are_counted_as_results_are(rig: Rig) -> None:
     while rig.store.open:
         rig.written()
     assert rig.recorder.waiting_count == 0 and rig.recorder.results_recorded == 1 + 20 + 2 + 9
+
+
+def test_rows_that_are_removed_are_enough_to_write(rig: Rig) -> None:
+    rig.recorder.enable()
+    rig.scheduler.hours.removed.append((key_of(1, 1), 3))
+    rig.recorder.start()
+    assert rig.store.open[0].args[1] == [(key_of(1, 1), 3)]
+
+
+def test_who_has_results_of_an_earlier_run_waiting(rig: Rig) -> None:
+    other = Machine(2)
+    assert not rig.recorder.holds_earlier(rig.machine, "r1")
+    for _ in range(2):  # waiting, and being recorded
+        rig.come(1)
+        assert not rig.recorder.holds_earlier(rig.machine, "r1") and rig.recorder.holds_earlier(rig.machine, "r2")
+        assert not rig.recorder.holds_earlier(other, "r2")
+        rig.recorder.enable()
+
+
+def test_a_full_batch_waits_for_no_more(rig: Rig) -> None:
+    rig.recorder.enable()
+    for url in range(1, BATCH + 2):
+        rig.come(url)
+    rig.hub.clock.advance(1)
+    assert rig.written() == [key_of(1, 1)]
+    assert rig.written() == [key_of(1, url) for url in range(2, BATCH + 2)]
+
+
+def test_what_could_not_be_read_is_acknowledged_whatever_its_timeline(rig: Rig) -> None:
+    rig.recorder.add(Entry(None, rig.machine, "r1", 5, timeline="lost"))
+    rig.recorder.enable("t")
+    assert rig.acknowledged == [5] and not rig.store.open
 
 
 def test_rows_that_go_to_their_slots_are_enough_to_write(rig: Rig) -> None:

@@ -139,3 +139,11 @@ def test_what_was_found_is_logged(rig: Rig, logged: list[LogEvent]) -> None:
     begun, ended = (event for event in logged if event.get("number") == 1)
     assert (begun["first"], begun["last"]) == (10, 19)
     assert (ended["lost"], ended["looked"]) == (3, 4)
+
+
+def test_it_ends_with_the_queue_manager(rig: Rig) -> None:
+    rig.verifier.tick()
+    assert rig.store.names == ["content_rows"]
+    rig.verifier.stop()
+    assert not rig.store.open
+    rig.verifier.stop()
