@@ -156,11 +156,14 @@ class MovePromises:
             self._check_served()
 
     def _check_served(self) -> None:
-        """Nothing has gone wrong: a page is fetched when it was told, and at no other time."""
+        """Nothing has gone wrong: a page is fetched when it was told, and at no other time.
+
+        A page that was refused for a quota is fetched whenever it is told, unchanged or not.
+        """
         for site in self._sites.values():
             for path, times in site.served.items():
                 is_own = path in site.told_anew and (site.spoken is None or path not in site.spoken.named)
-                if is_own and times > site.told_anew[path]:
+                if is_own and times > site.told_anew[path] and not site.may_be_full:
                     self._broken(
                         "P18", f"{site.url(path)} was fetched {times} times, told {site.told_anew[path]} times"
                     )
