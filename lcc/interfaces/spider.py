@@ -269,8 +269,10 @@ class IFrontier(Interface):
     def watched(watched_hosts: Sequence[tuple[HostRef, int]], now: int) -> Deferred[None]:
         """The providers of hosts.  One that had none counts for this hour."""
 
-    def forget_providers(crawl: int, buckets: Collection[int], now: int) -> Deferred[None]:
-        """The hosts of these buckets have no providers, unless the crawl completes one: they are asked for again."""
+    def forget_providers(crawl: int, buckets: Collection[int], now: int) -> Deferred[int]:
+        """The hosts of these buckets have no providers, unless the crawl completes one: they are asked for again.
+
+        :returns: the number of the last set so far: it, or one before it, may still have been of such a provider."""
 
     def fail_host(host: HostRef, code: int, now: int) -> Deferred[None]:
         """No provider was given for a host: it is parked, and tried again then.

@@ -83,6 +83,7 @@ def test_a_commit_that_was_not_heard_of_is_not_done_twice(spider: Spider) -> Non
     assert result_of(spider.store.trap_counts([Trap(1, A, b"k"), Trap(1, A, b"l")])) == {Trap(1, A, b"k"): 2}
     assert result_of(spider.store.take_buckets(64))[3] == "t1"
     assert result_of(spider.store.places()) == {"links": "p1"}
+    spider.watch(HostRef(1, A))
     spider.database.fail_after = 1
     with pytest.raises(StoreUnavailable):
         result_of(spider.store.tell({HostRef(1, A): ()}, NOW))

@@ -119,6 +119,7 @@ class Walk:
         before = self.states()
         hosts = self.spider.ready(self.crawl, self.now)
         try:
+            self.spider.watch(*(HostRef(*host[:2]) for host in hosts if not host.pid), now=self.now)
             told = result_of(self.spider.store.tell({HostRef(*host[:2]): () for host in hosts}, self.now))
         except StoreUnavailable:
             told = []

@@ -129,17 +129,21 @@ def test_what_was_read_and_is_lost_with_the_cache_is_told_as_new(spider: Spider)
     assert sorted((row.url, row.pid, row.bucket) for row in rows) == [
         (A, 7, bucket_of("a.example")),
         (links[1], 7, bucket_of("a.example")),
-        (B, 0, bucket_of("b.example")),
+        (B, 1, bucket_of("b.example")),
     ]
     assert result_of(spider.store.read_urls(1, rows[-1].key, 2)) == []
     result_of(spider.store.forget_providers(1, [bucket_of("b.example")], NOW))
     assert spider.host(A).pid == 7
-    result_of(spider.store.forget_providers(1, ALL, NOW))
+    newest = result_of(spider.store.forget_providers(1, ALL, NOW))
     assert spider.host(A).pid == 0
+    # Who has seen it before is too late.
+    assert result_of(spider.store.tell({HostRef(1, A): (("http://a.example/", 7),)}, NOW)) == []
     spider.answer(Verdict.LOST, A, B, links[0])  # the last one is told, and lost as well
     assert spider.counts()["waiting"] == 3 and spider.url(links[1]).state is UrlState.CACHED
-    told = [url for each in spider.tell() for url in each.urls]
+    sets = spider.tell()
+    told = [url for each in sets for url in each.urls]
     assert len(told) == 3 and not any(url.recheck for url in told)
+    assert newest == min(each.number for each in sets) - 1
 
 
 def test_urls_of_several_providers_on_a_host_are_told_each_as_theirs(spider: Spider) -> None:

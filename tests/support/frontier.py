@@ -103,9 +103,15 @@ class Spider:
         return [host.root for host in result_of(self.store.told_hosts(crawl, ALL, now, 1000))]
 
     def tell(self, *roots: str, crawl: int = 1, now: int = NOW) -> list[Telling]:
-        """Of these hosts; of all that are ready."""
+        """Of these hosts; of all that are ready.  Those without a provider get one."""
         refs = [HostRef(crawl, root) for root in roots] or [HostRef(*host[:2]) for host in self.ready(crawl, now)]
+        self.watch(*(ref for ref in refs if not self.host(ref.root, crawl).pid), now=now)
         return result_of(self.store.tell(dict.fromkeys(refs, ()), now))
+
+    def watch(self, *hosts: HostRef, pid: int = 1, now: int = NOW) -> None:
+        """These hosts are of this provider."""
+        if hosts:
+            result_of(self.store.watched([(host, pid) for host in hosts], now))
 
     def told(self, *roots: str, crawl: int = 1, now: int = NOW) -> list[str]:
         """As :meth:`tell`: the URLs, in order."""

@@ -150,7 +150,8 @@ class Answers:
                 if lost:
                     await self._frontier.answer(lost, [], int(self._now()))
                 count += len(lost)
-            await self._frontier.forget_providers(crawl, buckets, int(self._now()))
+            # What was told meanwhile was told to providers of before.
+            self._lost_upto = await self._frontier.forget_providers(crawl, buckets, int(self._now()))
         if count:
             _log.warn("{count} pages in the cache differ from those read: it was restored from a backup", count=count)
 

@@ -201,7 +201,7 @@ class FrontierStore:
         """As :meth:`lcc.interfaces.IFrontier.watched`."""
         return self._write(now, watched, list(watched_hosts))
 
-    def forget_providers(self, crawl: int, buckets: Collection[int], now: int) -> Deferred[None]:
+    def forget_providers(self, crawl: int, buckets: Collection[int], now: int) -> Deferred[int]:
         """As :meth:`lcc.interfaces.IFrontier.forget_providers`."""
         return self._write(now, forget_providers, crawl, list(buckets))
 

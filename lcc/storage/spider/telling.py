@@ -136,13 +136,14 @@ def watched(write: FrontierWrite, providers: Sequence[tuple[HostRef, int]]) -> N
         host.pid = pid
 
 
-def forget_providers(write: FrontierWrite, crawl: int, buckets: Collection[int]) -> None:
+def forget_providers(write: FrontierWrite, crawl: int, buckets: Collection[int]) -> int:
     """As :meth:`lcc.interfaces.IFrontier.forget_providers`."""
     found = write.crawls.get(crawl)
     if found is not None and not found.settings.pid:
         write.txn.execute_in(
             "UPDATE sphost SET pid = 0 WHERE crawl = ? AND bucket IN ({in})", sorted(buckets), [crawl]
         )
+    return write.sets
 
 
 def _hosts(write: FrontierWrite, given: Sequence[tuple[HostRef, V]]) -> list[tuple[HostRow, V]]:
@@ -170,7 +171,8 @@ def tell(write: FrontierWrite, refs: Mapping[HostRef, Owners]) -> list[Telling]:
     for host, owners in _hosts(write, list(refs.items())):
         crawl = write.crawls.get(host.crawl)
         ready = crawl is not None and crawl.state is CrawlState.ACTIVE and not host.excluded
-        if ready and host.bucket in own and host.parked_time <= write.now:
+        # A provider that was forgotten meanwhile is to be asked for again.
+        if ready and host.pid and host.bucket in own and host.parked_time <= write.now:
             told += _tell(write, host, owners)
     return told
 
