@@ -39,6 +39,12 @@ def refused(attributes: dict[str, str], checks: ElementChecker | None = None) ->
     return caught.value
 
 
+def test_hours_are_those_of_a_day_unless_it_is_said() -> None:
+    usual = ElementChecker(Roots([SITE]), MimePatterns(DEFAULT_MIMETYPES), "", SITE)
+    assert usual.check({"c": "a.html", "m": "text/html", "hours": "23"}) is not None
+    assert refused({"c": "a.html", "m": "text/html", "hours": "24"}, usual)
+
+
 def test_the_usual_element() -> None:
     attributes = {"c": "a.html", "m": "Text/HTML; x=y", "md5": MD5, "len": "0123", "mtime": "1500000000"}
     assert checker().check(attributes) == UrlNotice(
@@ -93,6 +99,7 @@ def test_urls_that_are_the_conceptual_one_are_left_out() -> None:
 def test_subtypes() -> None:
     assert valid(s="kind: news").subtype == "kind: news"
     assert valid(s="kind:news").subtype == "kind:news"
+    assert valid(s="k:n").subtype == "k:n"
     for blanked in ("news", ":x", "kind:", "kind: ", "a b: c", ""):
         assert valid(s=blanked).subtype == ""
 
@@ -163,6 +170,7 @@ RULES = [
     ({"browse": "maybe"}, "bad-flag"),
     ({"ifabsent": "1"}, "bad-flag"),
     ({"outside": "error"}, "bad-flag"),
+    ({"outside": "~"}, "bad-flag"),
     ({"f": "http://a b/"}, "bad-url"),
     ({"f": "gopher://h/"}, "bad-scheme"),
     ({"b": "javascript://x"}, "bad-scheme"),

@@ -6,7 +6,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lcc.domain.tasks.items import FLAPS_MAX, ItemRules, choose_policy, digest_of, identify
+from lcc.domain.tasks.items import FLAPS_MAX, ItemRules, _names, choose_policy, digest_of, identify
 from lcc.model.feeds import Body, Category, Enclosure, FeedItem, Person, Place
 from lcc.model.items import ItemRow, Judged, KnownItem, News, link_hash
 
@@ -279,3 +279,8 @@ def test_how_often_an_item_went_back_is_counted() -> None:
     ):
         stored = {} if known is None else {row.identity: known}
         assert rules.judge([row], stored, []) == [Judged(row, news, known, flaps)]
+
+
+def test_what_an_item_lacks_is_empty_among_its_names() -> None:
+    assert _names(FeedItem(id="1"), "id") == ("id:1", "")
+    assert _names(FeedItem(), "id") == ("", "")

@@ -83,6 +83,11 @@ def test_configured_hubs() -> None:
             read_hubs([wrong])
 
 
+def test_signatures_are_made_with_sha256() -> None:
+    assert sign("secret", b"body") == sign("secret", b"body", "sha256")
+    assert sign("secret", b"body").startswith("sha256=")
+
+
 @pytest.mark.parametrize("method", ["sha1", "sha256", "sha384", "sha512"])
 def test_signatures(method: str) -> None:
     right = sign("secret", b"body", method)
