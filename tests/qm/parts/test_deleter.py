@@ -141,6 +141,23 @@ def test_orders_that_are_not_answered_leave_the_window_and_are_sent_again(rig: R
     assert rig.sent == [1, 2, 3, 4, 5, 1, 2]
 
 
+def test_orders_that_are_not_answered_are_sent_again_without_new_ones(rig: Rig) -> None:
+    """Or the last file of all would stay (world 770594)."""
+    rig.rows(1, 2)
+    rig.deleter.deleted(rig.connection, 2)
+    assert tick(rig) == ["deletes_done"]
+    rig.store.answer()
+    for _ in range(2):
+        assert tick(rig, STUCK_SECONDS) == ["deletes"]
+        assert rig.rows(3)[1] > 0, "first those that were not sent yet"
+        rig.deleter.deleted(rig.connection, 3)
+        rig.store.answer(None, "deletes_done")
+        assert tick(rig, LOOK_SECONDS - 1) == []
+        assert tick(rig) == ["deletes"]
+        assert rig.rows(1)[1] == 0, "from the start"
+    assert rig.sent == [1, 2, 3, 1, 3, 1]
+
+
 def test_an_error_of_the_store_is_logged_and_it_goes_on(rig: Rig, logged_errors: LoggedErrors) -> None:
     rig.rows(1)
     rig.wake()

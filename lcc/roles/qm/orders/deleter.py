@@ -108,6 +108,7 @@ class _MachineDeletes(Part):
     :ivar _more: the last read did not reach the end of those that are due.
     :ivar _woken: there may be rows that were not read yet.
     :ivar _again: rows may have come before ``_after``, too: read from the start once everything is answered.
+    :ivar _given_up: some before ``_after`` were sent in vain: read from the start once all others were sent.
     :ivar _last_answer: when something was answered, or nothing was outstanding.
     :ivar _read_at: when the table was last read.
     """
@@ -125,7 +126,7 @@ class _MachineDeletes(Part):
         self._overdue = False
         self._more = True
         self._woken = False
-        self._again = False
+        self._again = self._given_up = False
         self._last_answer = self._read_at = hub.clock.seconds()
 
     def start(self) -> None:
@@ -151,6 +152,7 @@ class _MachineDeletes(Part):
         self._overdue = bool(self._answered)
         if now - self._read_at >= LOOK_SECONDS:
             self._woken = True
+            self._again |= self._given_up and not self._more
         if not self._outstanding:
             self._last_answer = now
         elif now - self._last_answer >= STUCK_SECONDS:
@@ -161,7 +163,7 @@ class _MachineDeletes(Part):
             )
             self._outstanding.clear()
             self._last_answer = now
-            self._more = True
+            self._more = self._given_up = True
         self.start()
 
     def _ended(self) -> None:
@@ -205,7 +207,7 @@ class _MachineDeletes(Part):
     async def _read(self) -> None:
         if self._again and not self._outstanding:
             self._after = 0
-            self._again = False
+            self._again = self._given_up = False
         limit = self._deleter.window - len(self._outstanding)
         self._more = self._woken = False
         self._read_at = self._hub.clock.seconds()
