@@ -333,3 +333,17 @@ async def test_a_provider_that_moves_begins_nothing(opened: Open, queue: Queue) 
     assert await numbers(store, (pid, session.order)) == [0]
     assert result_of(queue.store.move_step(100, put_fence, pid, 2, Fence.OPEN))[0]
     assert await numbers(store, (pid, session.order)) == [session.order]
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_number_of_a_set_that_is_held_is_not_given_again(opened: Open, queue: Queue) -> None:
+    """What is told with it would be absorbed first, and count as older (780365m)."""
+    store, pid = opened(), queue.pid
+    first = (await store.open_session(pid, "192.0.2.1", 100)).order
+    result_of(queue.store.move_step(100, put_fence, pid, 1, Fence.ARRIVING))
+    assert await numbers(store, (pid, first)) == [first]
+    queue.send(first, notice("a"))
+    (second,) = await numbers(store, (pid, first))
+    assert second is not None and second > first
+    result_of(queue.store.move_step(100, put_fence, pid, 2, Fence.OPEN))
+    assert await numbers(store, (pid, second)) != [second], "it is held until it is applied"

@@ -56,8 +56,10 @@ _FENCED = -1
 _NEWEST = f"CASE WHEN f.pid IS NULL THEN COALESCE(s.maxconnseq, 0) ELSE {_FENCED} END"
 _FENCE = "LEFT JOIN fenced f ON f.pid = s.pid AND f.state IN ('frozen', 'left')"
 _ABSORBED = f"SELECT s.pid, {_NEWEST} FROM pstats s {_FENCE} WHERE s.pid IN ({{in}})"
+_HOLDING = "EXISTS (SELECT 1 FROM heldsets h WHERE h.pid = s.pid)"
+_ABSORBED_AND_HOLDING = f"SELECT s.pid, {_NEWEST}, {_HOLDING} FROM pstats s {_FENCE} WHERE s.pid IN ({{in}})"
 _BOTH = (
-    f"SELECT c.pid, c.lastconnseq, {_NEWEST} FROM connections c"
+    f"SELECT c.pid, CASE WHEN {_HOLDING} THEN 0 ELSE c.lastconnseq END, {_NEWEST} FROM connections c"
     f" LEFT JOIN pstats s ON s.pid = c.pid {_FENCE} WHERE c.pid IN ({{in}})"
 )
 
@@ -201,26 +203,17 @@ class SessionStore:
         return allowed
 
     def _standing(self, pids: list[int]) -> Deferred[tuple[dict[int, int], dict[int, int]]]:
-        """The last number drawn, and the newest one in the queue, by provider."""
+        """The last number drawn, unless sets are held, and the newest one in the queue, by provider."""
         if self.main is self.database:
             return self.database.select(drawn_and_absorbed, pids)
-        return self._standing_apart(pids)
-
-    def _standing_apart(self, pids: list[int]) -> Deferred[tuple[dict[int, int], dict[int, int]]]:
-        """The same, by two queries: also of providers of which no number was drawn here."""
-        both = [self.database.select(drawn_numbers, pids), self.main.select(absorbed_numbers, pids)]
-
-        def why(failure: Failure) -> Failure:
-            assert isinstance(failure.value, FirstError)
-            return failure.value.subFailure
-
-        return gatherResults(both, consumeErrors=True).addCallbacks(lambda found: (found[0], found[1]), why)
+        both = _together(self.database.select(drawn_numbers, pids), self.main.select(absorbed_and_holding, pids))
+        return both.addCallback(_without_held)
 
     def last_drawn(self, pids: Collection[int]) -> Deferred[dict[int, int]]:
         # Where a provider has moved to, what is in the queue was drawn elsewhere; what is drawn next is higher.
-        return self._standing_apart(sorted(pids)).addCallback(
-            lambda found: {pid: max(of.get(pid, 0) for of in found) for pid in pids}
-        )
+        wanted = sorted(pids)
+        both = _together(self.database.select(drawn_numbers, wanted), self.main.select(absorbed_numbers, wanted))
+        return both.addCallback(lambda found: {pid: max(of.get(pid, 0) for of in found) for pid in pids})
 
     def end_full_sets(self, keys: Collection[FullSetKey]) -> Deferred[None]:
         self._ended.update(keys)
@@ -235,6 +228,16 @@ class SessionStore:
         return self.database.write(keep_full_sets, self._uns, sorted(here), now)
 
 
+def _together(*queries: Deferred[Any]) -> Deferred[list[Any]]:
+    """The results of all, or why one of them failed."""
+
+    def why(failure: Failure) -> Failure:
+        assert isinstance(failure.value, FirstError)
+        return failure.value.subFailure
+
+    return gatherResults(queries, consumeErrors=True).addErrback(why)
+
+
 def absorbed_numbers(txn: Txn, pids: Sequence[int]) -> dict[int, int]:
     """The newest order number in the queue, by provider."""
     return dict(txn.query_in(_ABSORBED, pids))
@@ -245,8 +248,22 @@ def drawn_numbers(txn: Txn, pids: Sequence[int]) -> dict[int, int]:
     return dict(txn.query_in(_DRAWN, pids))
 
 
+def absorbed_and_holding(txn: Txn, pids: Sequence[int]) -> tuple[dict[int, int], set[int]]:
+    """The newest order number in the queue, by provider; and those of which sets are held, because they move or have
+    moved (doc/moves.md)."""
+    rows = txn.query_in(_ABSORBED_AND_HOLDING, pids)
+    return {pid: absorbed for pid, absorbed, _ in rows}, {pid for pid, _, holding in rows if holding}
+
+
+def _without_held(found: Sequence[Any]) -> tuple[dict[int, int], dict[int, int]]:
+    """A set that is told now may be absorbed before those that are held: with the number of one of these it would be
+    the older one."""
+    drawn, (absorbed, holding) = found
+    return {pid: number for pid, number in drawn.items() if pid not in holding}, absorbed
+
+
 def drawn_and_absorbed(txn: Txn, pids: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
-    """Both, from a single database."""
+    """Both, from a single database; in place of the last number that was drawn 0 while sets are held."""
     rows = txn.query_in(_BOTH, pids)
     return {pid: drawn for pid, drawn, _ in rows}, {pid: absorbed for pid, _, absorbed in rows}
 
