@@ -34,3 +34,25 @@ def test_a_crawl_that_is_changed_is_looked_at_at_once(tmp_path: Path, monkeypatc
     world.advance(5)
     assert world.lcc.fetched == [SITE]
     world.close()
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_provider_that_was_made_again_without_private_addresses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, private: bool
+) -> None:
+    """The queue was restored from a backup before anything was read, and its scheduler has asked for the robots.txt
+    (world 811123r)."""
+    world = SpiderWorld(tmp_path, {SITE: b"<p>"})
+    read = world.lcc.robots
+
+    async def robots(origins: Sequence[str]) -> list[SiteRobots]:
+        again = world.lcc.watches.count((SITE, True)) > 1
+        return [each if again else each._replace(allow="none") for each in await read(origins)]
+
+    monkeypatch.setattr(world.lcc, "robots", robots)
+    world.start()
+    world.add("all", SITE, restrict_to=SITE, allow_private=private)
+    world.advance(200)
+    assert world.lcc.fetched == [SITE] * private
+    assert len(world.lcc.watches) == 1 + private, "not more often than needed"
+    world.close()

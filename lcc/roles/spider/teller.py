@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from lcc.domain.fetches.robots_rules import is_allowed
+from lcc.domain.fetches.robots_rules import NONE, is_allowed
 from lcc.domain.urls import owner_of
 from lcc.domain.wording import number
 from lcc.errors import code
@@ -154,6 +154,9 @@ class Teller:
     async def _tell(self, rules: CrawlRules, hosts: Sequence[ReadyHost]) -> None:
         pids = await self._pids(rules, hosts)
         await self._sites.ask([host.root for host in hosts if _ref(host) in pids])
+        settings = rules.crawl.settings
+        if settings.allow_private and not settings.pid:
+            await self._allow_private_again(rules, pids)
         ready: dict[HostRef, Owners] = {}
         for host in hosts:
             ref = _ref(host)
@@ -210,6 +213,17 @@ class Teller:
                 self._counters.sites += len(watched)
                 pids.update(watched)
         return pids
+
+    async def _allow_private_again(self, rules: CrawlRules, pids: Mapping[HostRef, int]) -> None:
+        """Of hosts whose robots.txt cannot be read: a queue that was restored from a backup may have made their
+        providers anew, without private addresses."""
+        hosts = [host for host in pids if self._sites.said(host.root).allow == NONE]
+        for start in range(0, len(hosts), _ASKED_AT_ONCE):
+            asked = hosts[start : start + _ASKED_AT_ONCE]
+            found = await self._watch([host.root for host in asked], rules)
+            for host, answer in zip(asked, found, strict=True):
+                if isinstance(answer, int) and answer != pids[host]:
+                    self._ask_again(host)
 
     def _ask_again(self, host: HostRef) -> None:
         """The provider of this host is another one by now, or gone."""
