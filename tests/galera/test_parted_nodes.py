@@ -79,6 +79,16 @@ def test_a_node_that_only_clients_cannot_reach_stays_with_the_others(cluster: Pa
         alone.write(claim_run)
     assert together.write(claim_run) == 2 and node.status(STATUS) == "Primary"
     cluster.mend(node)
+    # The neighbour that did not answer is not asked for at once.
+    wait_for("clients reach it", lambda: is_reached(alone))
     assert alone.write(claim_run) == 3
     for database in (alone, together):
         database.close()
+
+
+def is_reached(database: BlockingDatabase) -> bool:
+    """Its server answers."""
+    try:
+        return database.interact(lambda txn: txn.value("SELECT 1")) == 1
+    except StoreUnavailable:
+        return False
