@@ -178,11 +178,16 @@ class CrawlPromises:
     # In the end.
 
     def undone(self) -> list[str]:
-        """What is left to be done; at first, the frontier has to have read what the sites have now."""
+        """What is left to be done; at first, the frontier has to have read what the sites have now, and stores must
+        have it."""
         world = self._world
         left = []
         if not world.paused:
-            left = list(self._unread())
+            lacking = world.rows("SELECT spider, store, COUNT(*) FROM spbacklog GROUP BY spider, store")
+            left = [
+                *self._unread(),
+                *(f"{store} of {spider} lacks {count} pages" for spider, store, count in lacking),
+            ]
             if left:
                 return left
             world.end()
