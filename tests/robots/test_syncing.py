@@ -162,8 +162,8 @@ def test_verifying_goes_at_its_pace(bench: Bench) -> None:
     assert bench.engine.is_suspect(99)
     bench.say(qm, Intact(100))
     assert not bench.engine.is_suspect(99) and mark(bench)[1] == "running"
-    # What is damaged is not read before it is removed.
-    assert [file for file in range(100) if bench.engine.is_suspect(file)] == [2, 3, 4]
+    assert [file for file in range(100) if bench.engine.is_damaged(file)] == [2, 3, 4]
+    assert not (bench.path / content_path(3)).exists() and (bench.path / content_path(1)).exists()
 
 
 def test_a_disk_that_does_not_take_what_is_intact_is_asked_again(bench: Bench, logged_errors: LoggedErrors) -> None:

@@ -14,8 +14,9 @@ from twisted.python.failure import Failure
 from lcc.errors import code
 from lcc.model.notifiers import SourcedSet
 from lcc.model.sources import Source
+from lcc.model.spider.crawls import BUCKETS, HostRef, Telling
 from lcc.model.spider.links import Page
-from lcc.model.states import AnsweredUrl, AskedUrl
+from lcc.model.states import AnsweredUrl, AskedUrl, SiteRobots
 from tests.spider.kit import ROOTS, SCOPE, Worlds
 from tests.support.servers.linked_sites import generate
 
@@ -187,6 +188,39 @@ def test_what_was_refused_for_a_provider_that_was_made_again_is_told_again(world
     world.clock.pump([0] * 20)
     world.advance(60)
     assert world.status("all").counts["refused"] == 1 and world.lcc.fetched == [start] * (1 + private)
+
+
+def test_what_is_told_while_it_is_found_out_what_was_lost_is_of_before(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told to a provider of before, which may have been made anew meanwhile (780351r)."""
+    start, other = ROOTS[:2]
+    world = worlds({start: b"<a href=%s>x</a>" % other.encode(), other: b"<p>"})
+    read, asked = world.lcc.robots, world.lcc.states
+    told: list[Telling] = []
+
+    async def robots(origins: Sequence[str]) -> list[SiteRobots]:
+        return [each._replace(allow="none") if each.origin == other else each for each in await read(origins)]
+
+    monkeypatch.setattr(world.lcc, "robots", robots)
+    spider = world.start()
+    world.add("all", start, restrict_to=SCOPE)
+    world.advance(30)
+    assert world.lcc.fetched == [start] and other in world.lcc.providers
+
+    async def states(urls: Sequence[AskedUrl], notifier: str = "", epoch: str = "") -> list[AnsweredUrl]:
+        told.extend(await spider.frontier.tell({HostRef(1, other): ()}, int(world.now())))
+        return await asked(urls, notifier, epoch)
+
+    monkeypatch.setattr(world.lcc, "states", states)
+    finding = Deferred.fromCoroutine(spider.answers.find_lost(spider.crawls.reading(), range(BUCKETS)))
+    world.clock.pump([0] * 20)
+    assert finding.called
+    (late,) = told
+    spider.answers.newest_set = late.number + 1
+    (url,) = late.urls
+    assert not spider.answers._is_of_now(url)
+    assert spider.answers._is_of_now(url._replace(told_set=late.number + 1))
 
 
 class SlowStream:

@@ -53,6 +53,20 @@ def test_a_provider_that_was_made_again_without_private_addresses(
     world.start()
     world.add("all", SITE, restrict_to=SITE, allow_private=private)
     world.advance(200)
-    assert world.lcc.fetched == [SITE] * private
-    assert len(world.lcc.watches) == 1 + private, "not more often than needed"
+    assert world.lcc.fetched == [SITE] * private and len(world.lcc.watches) == 1 + private
+    world.close()
+
+
+def test_a_host_that_is_down_is_not_asked_for_all_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = SpiderWorld(tmp_path, {SITE: b"<p>"})
+    read = world.lcc.robots
+
+    async def robots(origins: Sequence[str]) -> list[SiteRobots]:
+        return [each._replace(allow="none") for each in await read(origins)]
+
+    monkeypatch.setattr(world.lcc, "robots", robots)
+    world.start()
+    world.add("all", SITE, restrict_to=SITE, allow_private=True)
+    world.advance(3 * 3600, step=10)
+    assert 5 <= len(world.lcc.watches) <= 9
     world.close()

@@ -136,10 +136,10 @@ def test_what_was_read_and_is_lost_with_the_cache_is_told_as_new(spider: Spider)
     assert spider.host(A).pid == 7
     newest = result_of(spider.store.forget_providers(1, ALL, NOW))
     assert spider.host(A).pid == 0
-    # Who has seen it before is too late.
-    assert result_of(spider.store.tell({HostRef(1, A): (("http://a.example/", 7),)}, NOW)) == []
     spider.answer(Verdict.LOST, A, B, links[0])  # the last one is told, and lost as well
     assert spider.counts()["waiting"] == 3 and spider.url(links[1]).state is UrlState.CACHED
+    # Who has seen the provider before is too late.
+    assert result_of(spider.store.tell({HostRef(1, A): (("http://a.example/", 7),)}, NOW)) == []
     sets = spider.tell()
     told = [url for each in sets for url in each.urls]
     assert len(told) == 3 and not any(url.recheck for url in told)

@@ -14,14 +14,20 @@ from lcc.roles.botm.content_sender import PIECE_BYTES
 _log = Logger()
 
 
-def batch_pieces(content: IContentFolder, is_suspect: Callable[[int], bool], files: Sequence[int]) -> Iterator[bytes]:
+def batch_pieces(
+    content: IContentFolder,
+    is_suspect: Callable[[int], bool],
+    is_damaged: Callable[[int], bool],
+    files: Sequence[int],
+) -> Iterator[bytes]:
     """
     :param is_suspect: a crash of the machine may have damaged this file; it is being verified.
+    :param is_damaged: it has.
     """
     pieces: list[bytes] = []
     size = 0
     for file in files:
-        piece = _file(content, is_suspect, file)
+        piece = write_file(503) if is_suspect(file) else write_file(410) if is_damaged(file) else _file(content, file)
         pieces.append(piece)
         size += len(piece)
         if size >= PIECE_BYTES:
@@ -31,9 +37,7 @@ def batch_pieces(content: IContentFolder, is_suspect: Callable[[int], bool], fil
         yield b"".join(pieces)
 
 
-def _file(content: IContentFolder, is_suspect: Callable[[int], bool], file: int) -> bytes:
-    if is_suspect(file):
-        return write_file(503)
+def _file(content: IContentFolder, file: int) -> bytes:
     try:
         reader = content.read(file)
     except (FileNotFoundError, NotADirectoryError):

@@ -12,8 +12,9 @@
     What this BOT-M holds that no row of the database needs to know yet; for ``lcc-admin fsck``.
 
 A content file never changes, so its entity tag is its name.  404: the file's id was never given out; 410: there is no
-such file any longer; 421: this is another machine; 503: the machine is not connected here, or a crash of it may have
-damaged the file, or has: it is fetched again then.  A client that takes nothing for too long is dropped.
+such file any longer, or a crash of the machine has damaged it; 421: this is another machine; 503: the machine is not
+connected here, or it is not known yet whether a crash of it has damaged the file.  A client that takes nothing for
+too long is dropped.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ class Local(Protocol):
         """Its id."""
 
     def is_suspect(self, file_id: int) -> bool:
-        """A crash of the machine may have damaged this file, or has."""
+        """A crash of the machine may have damaged this file; it is being verified."""
+
+    def is_damaged(self, file_id: int) -> bool:
+        """A crash of the machine has damaged this file."""
 
     def status(self) -> dict[str, Any]:
         """What it holds."""
@@ -139,7 +143,9 @@ class ContentPort(Resource):
     def _own(self, request: Request, local: Local, content: IContentFolder, file_id: int) -> int | bytes:
         if local.is_suspect(file_id):
             request.setHeader("Retry-After", str(RETRY_AFTER_SECONDS))
-            return _say(request, 503, "a crash of the machine may have damaged the file")
+            return _say(request, 503, "the file is being verified after a crash of the machine")
+        if local.is_damaged(file_id):
+            return _say(request, 410, "a crash of the machine has damaged this file")
         try:
             reader = content.read(file_id)
         except (FileNotFoundError, NotADirectoryError):
@@ -193,7 +199,7 @@ class ContentPort(Resource):
             return _say(request, 405, "only GET")
         watch = Watch(self._clock, self._stall_seconds)
         request.setHeader("Content-Type", CONTENT_TYPE)
-        PieceSender(request, batch_pieces(content, local.is_suspect, files), watch).start()
+        PieceSender(request, batch_pieces(content, local.is_suspect, local.is_damaged, files), watch).start()
         return NOT_DONE_YET
 
     def _through(self, request: Request, address: str, path: str) -> int:

@@ -247,8 +247,12 @@ class BotMaster:
         return self._settings.machine
 
     def is_suspect(self, file_id: int) -> bool:
-        """A crash of the machine may have damaged this file, or has."""
+        """A crash of the machine may have damaged this file; it is being verified."""
         return self.syncer.is_suspect(file_id)
+
+    def is_damaged(self, file_id: int) -> bool:
+        """A crash of the machine has damaged this file."""
+        return self.syncer.is_damaged(file_id)
 
     def status(self) -> dict[str, Any]:
         """What is held here that no row of the database has to name yet, for ``lcc-admin fsck``; and what is being

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredLock
@@ -77,9 +78,13 @@ class Syncer:
         return self._sync.suspect
 
     def is_suspect(self, file_id: int) -> bool:
-        """A crash of the machine may have damaged this file, or has, and the file is not removed yet."""
+        """A crash of the machine may have damaged this file."""
         first, upto = self._sync.suspect
-        return first <= file_id < upto or file_id in self._damaged
+        return first <= file_id < upto
+
+    def is_damaged(self, file_id: int) -> bool:
+        """A crash of the machine has damaged this file."""
+        return file_id in self._damaged
 
     def start(self) -> None:
         """Begin to sync."""
@@ -144,6 +149,11 @@ class Syncer:
         self._link = None
         self._verifying.cancel()
 
+    def _remove(self, file_id: int) -> None:
+        # Else by the order that follows.  Until then it is not served, unless the BOT-M is restarted.
+        with suppress(OSError):
+            self._content.remove(file_id)
+
     async def _verify(self) -> None:
         while self._asked:
             asked = self._asked.popleft()
@@ -151,6 +161,7 @@ class Syncer:
             if not ok:
                 _log.warn("The crash damaged content file {file}; refetching it", file=asked.file)
                 self._damaged.add(asked.file)
+                await self._in_thread(self._remove, asked.file)
             if self._link is not None:
                 self._link.say(Checked(asked.file, ok))
             await deferLater(self._clock, asked.size_bytes / self._settings.verify_bytes, lambda: None)

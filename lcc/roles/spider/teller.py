@@ -35,6 +35,8 @@ _log = Logger()
 
 _HOSTS_AT_ONCE = 200
 _ASKED_AT_ONCE = 50
+_UNREAD_SECONDS_MAX = 3600.0
+_UNREAD_MAX = 10_000
 _WAITING_MANY = 1000
 """Where more hosts wait than these, it rests after it has looked through them: that takes its time."""
 _REST_TIMES = 4
@@ -106,6 +108,9 @@ class Teller:
         self._rests_until = 0.0
         self._removed: set[HostRef] = set()
         """Hosts whose provider is not what it was."""
+        self._unread: dict[HostRef, tuple[float, float]] = {}
+        """Hosts whose robots.txt cannot be read, that may be on private addresses: until when their providers are not
+        asked for again, and how long that was."""
 
     @property
     def has_room(self) -> bool:
@@ -120,6 +125,7 @@ class Teller:
     def look_again(self) -> None:
         """Ask anew about the hosts of which nothing may be told: what their crawls allow may be another thing."""
         self._waiting.forget(inf)
+        self._unread.clear()
         self._rests_until = 0.0
         self._sites.forget_unread()
 
@@ -216,12 +222,22 @@ class Teller:
 
     async def _allow_private_again(self, rules: CrawlRules, pids: Mapping[HostRef, int]) -> None:
         """Of hosts whose robots.txt cannot be read: a queue that was restored from a backup may have made their
-        providers anew, without private addresses."""
-        hosts = [host for host in pids if self._sites.said(host.root).allow == NONE]
+        providers anew, without private addresses.  Each is asked for less and less often: it may just be down."""
+        now = self._clock.seconds()
+        hosts = []
+        for host in pids:
+            if self._sites.said(host.root).allow != NONE:
+                self._unread.pop(host, None)
+            elif now >= self._unread.get(host, (0.0, 0.0))[0]:
+                hosts.append(host)
         for start in range(0, len(hosts), _ASKED_AT_ONCE):
             asked = hosts[start : start + _ASKED_AT_ONCE]
             found = await self._watch([host.root for host in asked], rules)
             for host, answer in zip(asked, found, strict=True):
+                pause = min(2 * self._unread.get(host, (0.0, FORBIDDEN_SECONDS))[1], _UNREAD_SECONDS_MAX)
+                if len(self._unread) >= _UNREAD_MAX and host not in self._unread:
+                    del self._unread[next(iter(self._unread))]
+                self._unread[host] = now + pause, pause
                 if isinstance(answer, int) and answer != pids[host]:
                     self._ask_again(host)
 

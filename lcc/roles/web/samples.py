@@ -64,6 +64,13 @@ class _Ring:
         row = (point.time, point.seconds, *(point.values[name] for name in _NAMES))
         self._rows[at : at + _ROW_VALUES] = array("d", row)
 
+    def since(self, time: float) -> list[Point]:
+        """Those that end after this time, in their order."""
+        first = self._count
+        while first and self._rows[self._place(first - 1)] > time:
+            first -= 1
+        return [self[number] for number in range(first, self._count)]
+
     def drop_from(self, time: float) -> None:
         """Forget the latest ones that end after this time."""
         while self._count and self._rows[self._place(self._count - 1)] > time:
@@ -124,11 +131,13 @@ class Samples:
 
     def since(self, time: float) -> list[Point]:
         """Those that end after this, in their order: as fine as they are kept."""
-        if self._recent and self._recent[0].time - self._recent[0].seconds > time:
-            first = self._recent[0].time
-            points = [point for point in self._day if point.time < first]
-            return [point for point in (*points, *self._recent) if point.time > time]
-        return [point for point in self._recent if point.time > time]
+        recent = self._recent.since(time)
+        if not self._recent:
+            return recent
+        first = self._recent[0]
+        if first.time - first.seconds <= time:
+            return recent
+        return [*(point for point in self._day.since(time) if point.time < first.time), *recent]
 
     def kept(self) -> dict[str, Any]:
         """All of it, for JSON."""

@@ -56,7 +56,11 @@ _FENCED = -1
 _NEWEST = f"CASE WHEN f.pid IS NULL THEN COALESCE(s.maxconnseq, 0) ELSE {_FENCED} END"
 _FENCE = "LEFT JOIN fenced f ON f.pid = s.pid AND f.state IN ('frozen', 'left')"
 _ABSORBED = f"SELECT s.pid, {_NEWEST} FROM pstats s {_FENCE} WHERE s.pid IN ({{in}})"
-_HOLDING = "EXISTS (SELECT 1 FROM heldsets h WHERE h.pid = s.pid)"
+_HOLDING = (
+    "(EXISTS (SELECT 1 FROM heldsets h WHERE h.pid = s.pid)"
+    " OR EXISTS (SELECT 1 FROM fenced a WHERE a.pid = s.pid AND a.state = 'arriving'))"
+)
+"""Sets are held, or will be: those that come while it arrives (doc/moves.md)."""
 _ABSORBED_AND_HOLDING = f"SELECT s.pid, {_NEWEST}, {_HOLDING} FROM pstats s {_FENCE} WHERE s.pid IN ({{in}})"
 _BOTH = (
     f"SELECT c.pid, CASE WHEN {_HOLDING} THEN 0 ELSE c.lastconnseq END, {_NEWEST} FROM connections c"
@@ -249,8 +253,7 @@ def drawn_numbers(txn: Txn, pids: Sequence[int]) -> dict[int, int]:
 
 
 def absorbed_and_holding(txn: Txn, pids: Sequence[int]) -> tuple[dict[int, int], set[int]]:
-    """The newest order number in the queue, by provider; and those of which sets are held, because they move or have
-    moved (doc/moves.md)."""
+    """The newest order number in the queue, by provider; and those of which sets are held, or will be."""
     rows = txn.query_in(_ABSORBED_AND_HOLDING, pids)
     return {pid: absorbed for pid, absorbed, _ in rows}, {pid for pid, _, holding in rows if holding}
 
@@ -263,7 +266,7 @@ def _without_held(found: Sequence[Any]) -> tuple[dict[int, int], dict[int, int]]
 
 
 def drawn_and_absorbed(txn: Txn, pids: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
-    """Both, from a single database; in place of the last number that was drawn 0 while sets are held."""
+    """Both, from a single database.  The last number drawn is given as 0 while sets are held."""
     rows = txn.query_in(_BOTH, pids)
     return {pid: drawn for pid, drawn, _ in rows}, {pid: absorbed for pid, _, absorbed in rows}
 

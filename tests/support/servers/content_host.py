@@ -23,6 +23,9 @@ class _Machine:
     def is_suspect(self, file_id: int) -> bool:
         return False
 
+    def is_damaged(self, file_id: int) -> bool:
+        return False
+
     def status(self) -> dict[str, Any]:
         return {}
 

@@ -11,7 +11,7 @@ wall clock: once that was set, no file is removed for ``delete_grace``; all that
 for so long then.
 
 An order that is not answered (the file could not be removed) stays in the table, too, and is sent again later.  So
-that such orders do not fill the window, they leave it when there was no answer for a while.
+that such orders do not fill the window, each of them leaves it after a while.
 """
 
 from __future__ import annotations
@@ -102,14 +102,13 @@ class _MachineDeletes(Part):
     """Those of one connection.
 
     :ivar _after: the last row that was read.
-    :ivar _outstanding: rows sent and not answered.
+    :ivar _outstanding: rows sent and not answered; when each was sent.
     :ivar _answered: rows to be taken out of the table.
     :ivar _overdue: some of them have waited for a second: however few they are, they go now.
     :ivar _more: the last read did not reach the end of those that are due.
     :ivar _woken: there may be rows that were not read yet.
     :ivar _again: rows may have come before ``_after``, too: read from the start once everything is answered.
-    :ivar _given_up: some before ``_after`` were sent in vain: read from the start once all others were sent.
-    :ivar _last_answer: when something was answered, or nothing was outstanding.
+    :ivar _given_up: some before ``_after`` were not answered: read from the start once all others were sent.
     :ivar _read_at: when the table was last read.
     """
 
@@ -121,13 +120,13 @@ class _MachineDeletes(Part):
         self._machine = machine
         self._connection = connection
         self._after = 0
-        self._outstanding: set[int] = set()
+        self._outstanding: dict[int, float] = {}
         self._answered: list[int] = []
         self._overdue = False
         self._more = True
         self._woken = False
         self._again = self._given_up = False
-        self._last_answer = self._read_at = hub.clock.seconds()
+        self._read_at = hub.clock.seconds()
 
     def start(self) -> None:
         """Send and take out what can be."""
@@ -137,8 +136,7 @@ class _MachineDeletes(Part):
     def deleted(self, row_id: int) -> None:
         """The file of this order is deleted."""
         if row_id in self._outstanding:
-            self._outstanding.discard(row_id)
-            self._last_answer = self._hub.clock.seconds()
+            del self._outstanding[row_id]
             self._answered.append(row_id)
             self.start()
 
@@ -153,16 +151,15 @@ class _MachineDeletes(Part):
         if now - self._read_at >= LOOK_SECONDS:
             self._woken = True
             self._again |= self._given_up and not self._more
-        if not self._outstanding:
-            self._last_answer = now
-        elif now - self._last_answer >= STUCK_SECONDS:
+        stuck = [row_id for row_id, sent in self._outstanding.items() if now - sent >= STUCK_SECONDS]
+        for row_id in stuck:
+            del self._outstanding[row_id]
+        if stuck:
             _log.warn(
                 "Machine {machine} does not answer {count} delete orders; they are sent again later",
                 machine=self._machine,
-                count=len(self._outstanding),
+                count=len(stuck),
             )
-            self._outstanding.clear()
-            self._last_answer = now
             self._more = self._given_up = True
         self.start()
 
@@ -217,6 +214,6 @@ class _MachineDeletes(Part):
         for row in rows:
             self._after = row.id
             if row.id not in self._outstanding:
-                self._outstanding.add(row.id)
+                self._outstanding[row.id] = self._read_at
                 self._connection.say(Delete(row.id, row.machine, row.file))
         self._more = len(rows) == limit

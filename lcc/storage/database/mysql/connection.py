@@ -146,7 +146,10 @@ class RowsConnection(Connection):
 
         PyMySQL would read all authorities of the system for that, at each connection: a megabyte of memory.
         """
-        return wanted if isinstance(wanted, ssl.SSLContext) else _unverified_tls()
+        if not wanted:
+            return _unverified_tls()
+        context: ssl.SSLContext = super()._create_ssl_ctx(wanted)  # type: ignore[misc]  # its stubs know nothing of it
+        return context
 
     def _read_query_result(self, unbuffered: bool = False) -> Any:
         if unbuffered:
