@@ -196,11 +196,14 @@ def test_a_source_that_is_put_back_while_it_stands_still_is_copied_again(make_fr
     assert front.rows(2, pid) == before
 
 
-@pytest.mark.parametrize("state", [MoveState.ACTIVE, MoveState.DONE])
+@pytest.mark.parametrize(
+    ("state", "returns"), [(MoveState.ACTIVE, False), (MoveState.DONE, False), (MoveState.DONE, True)]
+)
 def test_a_destination_that_is_put_back_among_its_arriving_rows_goes_on(
-    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, state: MoveState
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, state: MoveState, returns: bool
 ) -> None:
-    """The backup is of when the provider was admitted; meanwhile all has arrived."""
+    """The backup is of when the provider was admitted; meanwhile all has arrived, and another move was cancelled
+    (860209m)."""
     front = make_front()
     pid = publish(front)
     front.go(1)
@@ -218,6 +221,10 @@ def test_a_destination_that_is_put_back_among_its_arriving_rows_goes_on(
         monkeypatch.setattr(obeying.Obeying, "_is_still", lambda self, pid: False)
     front.go_until(state)
     assert front.move().state is state
+    if returns:
+        front.order(pid, 1)
+        front.database.now(moves.cancel_move, pid, "no", NOW)
+        front.go(1)
     restore(front.sub(2), backup)
     monkeypatch.undo()
     front.go_until(MoveState.DONE)

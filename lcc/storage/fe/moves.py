@@ -118,6 +118,12 @@ def last_move(txn: Txn, pid: int) -> Move | None:
     return _move(rows[0]) if rows else None
 
 
+def last_flipped(txn: Txn, pid: int) -> Move | None:
+    """The newest move of a provider that has flipped: to where it is."""
+    rows = txn.query(f"{_SELECT} WHERE pid = ? AND flip > 0 ORDER BY id DESC LIMIT 1", [pid])
+    return _move(rows[0]) if rows else None
+
+
 def concerns_move(txn: Txn, subid: int) -> bool:
     """Whether a provider moves from or to a sub-LCC."""
     return any(subid in (move.source, move.dest) for move in moves_in(txn, UNFINISHED))

@@ -132,10 +132,12 @@ class Mover:
             move = await self._front.interact(front_moves.last_move, pid)
             if move is None or not (_has_ended(move) or move.dest != me.subid):
                 continue
-            if move.dest == me.subid and await self._is_arriving(move):
+            # A later one may be under way, or cancelled.
+            here = await self._front.interact(front_moves.last_flipped, pid)
+            if here and here.state is MoveState.DONE and here.dest == me.subid and await self._is_arriving(here):
                 _log.warn("Provider {pid} is still arriving: this LCC was restored from a backup", pid=pid)
-                await self._arrive_rows(move, _name(sublccs, move.source))
-                await self._open(move)
+                await self._arrive_rows(here, _name(sublccs, here.source))
+                await self._open(here)
             await self._forget_staged(pid)
 
     async def _take_late(self, me: SubLcc, sublccs: Mapping[int, SubLcc]) -> None:
