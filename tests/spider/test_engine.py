@@ -14,6 +14,7 @@ from twisted.internet.defer import fail, succeed
 from lcc.domain.spider.rules import START_CASH
 from lcc.errors import StoreUnavailable
 from lcc.model.spider.crawls import UrlOrder
+from lcc.model.states import AnsweredUrl
 from lcc.storage.spider.claims import spiders
 from tests.spider.kit import ROOTS, SCOPE, Worlds
 from tests.support.servers.linked_sites import generate
@@ -101,6 +102,31 @@ def test_what_is_cached_already_is_read_and_not_fetched(worlds: Worlds) -> None:
     world.settle("all", 60)
     assert world.lcc.fetched == [] and world.lcc.told == []
     assert world.status("all").counts["cached"] == len(sites.closure())
+
+
+def test_pages_of_hosts_that_are_given_away_are_not_read_any_longer(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache has them, and they were to be read on their own; their links would be kept twice (870049s)."""
+    monkeypatch.setattr("lcc.roles.spider.follower._CAUGHT_UP_SECONDS", 1e9)  # it will not get so far
+    sites = generate(6, ROOTS, pages=4, links=3)
+    world = worlds(sites, lease=10.0)
+    one = world.start("one")
+    world.add("all", sites.start, restrict_to=SCOPE)
+    world.settle("all")
+    pid_of = world.lcc.providers
+    rows = [
+        world.lcc.page(pid_of[next(root for root in ROOTS if page.startswith(root))], page).row
+        for page in world.lcc.cached
+    ]
+    world.start("two")
+    while len(one.shares.tokens) > 32:
+        one.follower.note_unread(
+            [AnsweredUrl(row.pid, row.curl, "cached", row.key.hex(), change=row.change) for row in rows]
+        )
+        assert one.follower._unread
+        world.advance(0.5)
+    assert not one.follower._unread
 
 
 def test_two_spiders_share_the_hosts_and_one_takes_over(worlds: Worlds) -> None:

@@ -315,6 +315,7 @@ class Spider:
         for loop in (self._following, self._catching_up, self._telling, self._asking):
             loop.stop()
             loop.start()
+        self.follower.forget_unread()
 
     def _failed(self, what: str, failure: Failure) -> float:
         error = failure.value

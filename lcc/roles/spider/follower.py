@@ -174,6 +174,10 @@ class Follower:
             _, noted = self._unread.get(page.key, (0, now))
             self._unread[page.key] = page.change, noted
 
+    def forget_unread(self) -> None:
+        """Pages may be another spider's by now; what is still this one's is noted again."""
+        self._unread.clear()
+
     async def read_unread(self) -> None:
         """Read pages that no change brings.
 
