@@ -30,8 +30,7 @@ _ROW_VALUES = 2 + len(_NAMES)
 
 
 class _Ring:
-    """The last so many points, in one piece of memory that stays: thousands of small objects, made one by one among
-    others that go, would scatter it.
+    """The last so many points, in one piece of memory: thousands of objects would take more, and grow for a day.
 
     :param points_max: the oldest go for those that are more.
     """
