@@ -124,7 +124,7 @@ class Members:
             self._taken_away.update(gone)
         return bool(gone)
 
-    def kept(self) -> dict[str, Any]:
+    def kept(self) -> dict[str, Iterable[Any]]:
         """All of it, for JSON."""
         return {
             "members": [[*key, member.seen, member.missed] for key, member in self._known.items()],

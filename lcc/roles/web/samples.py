@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -138,19 +138,9 @@ class Samples:
             return recent
         return [*(point for point in self._day.since(time) if point.time < first.time), *recent]
 
-    def kept(self) -> dict[str, Any]:
-        """All of it, for JSON."""
-        rings = {"recent": self._recent, "day": self._day}
-        return {
-            "names": list(_NAMES),
-            **{
-                ring: [
-                    [point.time, round(point.seconds, 3), *(round(point.values[name], 3) for name in _NAMES)]
-                    for point in points
-                ]
-                for ring, points in rings.items()
-            },
-        }
+    def kept(self) -> dict[str, Iterable[Any]]:
+        """All of it, for JSON: names of the values, and iterators of each ring's [end, seconds, value, ...]."""
+        return {"names": _NAMES, "recent": map(_row, self._recent), "day": map(_row, self._day)}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """What :meth:`kept` gave in another run, of this program or of an older one.
@@ -173,6 +163,10 @@ class Samples:
 
 def _counts(state: Mapping[str, Any]) -> Mapping[str, int]:
     return {**state["counts"], **state.get("results", {})}
+
+
+def _row(point: Point) -> list[float]:
+    return [point.time, round(point.seconds, 3), *(round(point.values[name], 3) for name in _NAMES)]
 
 
 def _minute(point: Point) -> int:
