@@ -226,9 +226,15 @@ class ModelStore:
         self._out(work)
         return True
 
-    def take_more(self) -> None:
-        """More orders follow those that are out."""
-        for work in self.subject.take_more(self.now, self.most, lambda work: 99 if work.pid in self.orders else 0):
+    def take_more(self, contended: bool = False) -> None:
+        """More orders follow those that are out.
+
+        :param contended: runs wait for robots.
+        """
+        room = dict.fromkeys(self.orders, 99)
+        for work in self.subject.take_more(
+            self.now, self.most, lambda work: room.get(work.pid, 0), lambda _: contended
+        ):
             self._out(work)
         assert all(len(rows) <= self.most for rows in self.orders.values()), "more than may be out"
 
@@ -378,7 +384,7 @@ def random_step(store: ModelStore, random: Random) -> None:
     elif step == 4:
         store.take()
     elif step == 11:
-        store.take_more()
+        store.take_more(random.random() < 0.3)
     elif step == 12:
         store.recall()
     elif step == 5:

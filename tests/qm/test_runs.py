@@ -341,6 +341,45 @@ def test_what_is_handed_back_at_once_again_and_again_does_not_spin(world: World)
     assert world.cached_count == 16 and world.count("qdb", "attempts > 0") == 0
 
 
+class Robots:
+    """Robots at a BOT-M: each carries out the run that has waited for longest, to its end."""
+
+    def __init__(self, botm: FakeBotm, count: int) -> None:
+        self._botm = botm
+        self._count = count
+        self._runs: list[int] = []
+
+    def fetch(self) -> None:
+        """One page each."""
+        out = dict.fromkeys(fetch.pid for fetch in self._botm.out.values())
+        self._runs += [pid for pid in out if pid not in self._runs]
+        for pid in self._runs[: self._count]:
+            run = of(self._botm, pid)
+            if len(run) == 1:  # what comes next of its provider is another one
+                self._runs.remove(pid)
+            self._botm.done(run[0])
+
+
+@pytest.mark.parametrize("priority", [0, 1])
+def test_a_run_that_waits_at_the_botm_comes_to_its_turn(make_world: MakeWorld, priority: int) -> None:
+    world = make_world(run_rows=4, quantum_urls=8, overload=1.5)
+    uns, botm = FakeUns(world), botm_of(world, capacity=2)
+    for number in (1, 2):
+        uns.send_set(number, world.provider(f"http://{number}/"), pages(*range(100)))
+    late = world.provider("http://late/", priority=priority)
+    uns.send_set(3, late, pages(0))
+    robots = Robots(botm, 2)
+    steps = 0
+    while of(botm, late):
+        robots.fetch()
+        world.advance(1)
+        steps += 1
+        assert steps <= (4 if priority else 8) + 1, "robots go on with others"
+    drain(world, botm)
+    assert world.cached_count == 201
+    assert_at_rest(world)
+
+
 @pytest.mark.parametrize("run_rows", [1, 4])
 def test_a_partial_set_passes_the_full_set_in_runs_as_well(make_world: MakeWorld, run_rows: int) -> None:
     world = make_world(run_rows=run_rows, quantum_urls=8, overload=1.0)

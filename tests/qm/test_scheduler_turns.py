@@ -55,8 +55,8 @@ class Rig:
         work = self.subject.take(NOW, most)
         return None if work is None else (work.pid, [row.seq for row, _ in work.rows_out])
 
-    def more(self, most: int = 4, room: int = 9) -> list[tuple[int, list[int]]]:
-        found = self.subject.take_more(NOW, most, lambda work: room)
+    def more(self, most: int = 4, room: int = 9, contended: bool = False) -> list[tuple[int, list[int]]]:
+        found = self.subject.take_more(NOW, most, lambda work: room, lambda work: contended)
         return [(work.pid, [row.seq for row, _ in work.rows_out]) for work in found]
 
     def end(self, pid: int, seq: int, code: int = 0, wire_bytes: int = 0) -> QueueRow:
@@ -147,6 +147,28 @@ def test_a_quantum_ends_where_somebody_waits() -> None:
     rig.read()
     assert rig.take(8) == (1, [1, 2]) and rig.more(8) == [(1, [3, 4])] and rig.more(8) == [(1, [5, 6])]
     assert rig.more(8) == [], "more than half of a run is out"
+
+
+def test_a_quantum_ends_where_runs_wait_for_a_robot() -> None:
+    rig = Rig((1, 1, 0), quantum_urls=4, run_rows=8)
+    rig.subject.fill(1)
+    rig.read()
+    assert rig.take(2) == (1, [1, 2]) and rig.more(8, contended=True) == [(1, [3, 4])]
+    assert rig.more(8, contended=True) == []
+    for seq in (1, 2, 3, 4):
+        rig.end(1, seq)
+    # What waits at a BOT-M is out already: with no other work it gets a new run, behind it.
+    assert rig.take(8) == (1, [5, 6, 7, 8])
+
+
+def test_a_run_does_not_grow_where_a_higher_priority_may_wait_for_its_robot() -> None:
+    rig = Rig((1, 1, 0), (2, 2, 1), run_rows=8)
+    rig.subject.fill(2)
+    rig.read()
+    assert rig.take(2) == (2, [1, 2]) and rig.take(2) == (1, [1, 2])
+    assert rig.more(8, contended=True) == [(2, [3, 4, 5, 6, 7, 8])]
+    rig.end(1, 1)
+    assert rig.more(8) == [(1, [3, 4, 5, 6, 7, 8])]
 
 
 def test_a_run_grows_once_it_is_half_done_and_within_what_it_may_bring() -> None:

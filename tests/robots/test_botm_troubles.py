@@ -22,6 +22,8 @@ from lcc.storage.disk.file_system import Disk
 from tests.support.roles.botm import Bench, ids
 from tests.support.roles.robots import done, fetch_order
 
+HANDED_BACK = CODES["handed-back"]
+
 
 def test_garbage_drops_only_that_robot_and_its_orders_wait_for_it(bench: Bench) -> None:
     qm, _ = bench.qm()
@@ -79,8 +81,9 @@ def test_a_silent_robot_is_dropped_and_its_orders_are_held_back_for_their_lease(
     assert [running.id for running in again.of(Running)] == ["q1-1", "q1-2"]
     bench.pass_time(30)
     assert ids(other) == []  # both orders are over by now
-    assert again.of(Done) == []
-    assert bench.engine.held == 0
+    (back,) = again.of(Done)
+    assert (back.id, back.code) == ("q1-2", HANDED_BACK), "the robot never got it"
+    assert bench.engine.held == 1, "that result"
     bench.say(again, fetch_order(3, pid=1))
     assert ids(other) == ["q1-3"]
 
@@ -96,14 +99,14 @@ def test_a_robot_that_connects_again_before_its_end_was_noticed(bench: Bench) ->
     assert qm.of(Capacity)[-1] == Capacity(1)
 
 
-def test_an_order_whose_time_is_over_is_dropped_without_a_result(bench: Bench) -> None:
+def test_an_order_that_has_waited_until_its_time_is_over_is_handed_back(bench: Bench) -> None:
     qm, _ = bench.qm()
     bench.say(qm, fetch_order(1, lease=10), fetch_order(2, lease=100))
     bench.pass_time(12)
     bot, _ = bench.bot()
     assert ids(bot) == ["q1-2"]
     bench.pass_time(60)
-    assert qm.of(Done) == []
+    assert [(done.id, done.code) for done in qm.of(Done)] == [("q1-1", HANDED_BACK)]
 
 
 def test_an_order_with_too_little_time_left_is_not_begun(bench: Bench) -> None:

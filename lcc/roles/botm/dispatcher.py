@@ -32,6 +32,8 @@ _log = Logger()
 ROBOT_MARGIN_SECONDS = 2
 """A robot must have ended this long before the order's time is over."""
 SWEEP_SECONDS = 1.0
+WAIT_MARGIN_SECONDS = ROBOT_MARGIN_SECONDS + 1 + SWEEP_SECONDS
+"""An order that has waited for a robot until then, before its time is over, is no longer given to one."""
 ENDING_SECONDS = 0.5
 """A process that dies closes its connections one by one: that to here may be closed before those to sites."""
 _STORE_FAILED = CODES["store-failed"]
@@ -360,6 +362,8 @@ class Dispatcher:
                     order.robot.drop("it has not ended a fetch in time")
             elif now >= order.start_by and not order.out:
                 self._send_back(order, _HOURS_OVER)
+            elif not order.attempts and now >= order.lease_end - WAIT_MARGIN_SECONDS:
+                self._send_back(order, _HANDED_BACK)  # dropped, it would count as one that a robot cannot end
         for name, runs in list(self._held_back.items()):
             self._release([run for run in runs if not run.given])  # what came after that robot was lost
             if held := [run for run in runs if run.given]:

@@ -40,7 +40,7 @@ def state(thing: object) -> dict[str, object]:
 
 def test_nothing_is_known_of_a_machine_at_first() -> None:
     assert state(Machine(7)) == {"number": 7, "mark": ("", 0), "suspect": (0, 0)}
-    assert state(Run(1, None)) == {"pid": 1}
+    assert state(Run(1, None, 0.0)) == {"pid": 1}
     machine = Machine(7)
     assert state(order(machine, 3)) == {
         "id": "9-3",
@@ -110,16 +110,16 @@ def test_orders_of_a_provider_are_a_run() -> None:
     connection = connect(machine)
     machine.granted = True
     orders = [order(machine, number, pid) for number, pid in ((1, 1), (2, 1), (3, 2))]
-    assert machine.room == 5 and not machine.may_grow(1)
+    assert machine.room == 5 and not machine.may_grow(1, 5.0)
     for each in orders:
-        machine.add(each, connection)
+        machine.add(each, connection, 5.0)
     assert (machine.load, machine.room, list(machine.orders)) == (2, 2, ["9-1", "9-2", "9-3"])
     assert list(machine.runs[1].orders) == ["9-1", "9-2"] and machine.runs[1].connection is connection
-    assert machine.may_grow(1) and machine.may_grow(2) and not machine.may_grow(3)
+    assert machine.may_grow(1, 5.0) and machine.may_grow(2, 5.0) and not machine.may_grow(3, 5.0)
     run = machine.runs[1]
     assert machine.forget(orders[0]) is run and machine.load == 2 and list(machine.orders) == ["9-2", "9-3"]
     assert machine.forget(orders[1]) is run and machine.load == 1 and machine.runs.keys() == {2}
-    machine.add(orders[0], connection)
+    machine.add(orders[0], connection, 5.0)
     assert machine.runs[1] is not run
 
 
@@ -128,16 +128,28 @@ def test_more_follows_only_where_it_can() -> None:
         machine = Machine(7)
         connection = connect(machine)
         machine.granted = True
-        machine.add(order(machine, 1), connection)
-        assert machine.may_grow(1)
+        machine.add(order(machine, 1), connection, 5.0)
+        assert machine.may_grow(1, 5.0)
         for name, value in change.items():
             setattr(machine, name, value)
-        assert not machine.may_grow(1)
+        assert not machine.may_grow(1, 5.0)
     machine = Machine(7)
     connect(machine)
     machine.granted = True
-    machine.add(order(machine, 1), None)
-    assert not machine.may_grow(1), "it is of an earlier queue manager"
+    machine.add(order(machine, 1), None, 5.0)
+    assert not machine.may_grow(1, 5.0), "it is of an earlier queue manager"
+
+
+def test_while_others_wait_for_a_robot_a_run_grows_for_some_time_only() -> None:
+    machine = Machine(7)
+    connection = connect(machine)
+    machine.granted = True
+    for pid in range(1, machine.capacity + 1):
+        machine.add(order(machine, pid, pid), connection, 5.0)
+    assert not machine.contended and machine.may_grow(1, 5.0) and machine.may_grow(1, 6.0)
+    machine.add(order(machine, 9, 9), connection, 7.0)
+    assert machine.contended and machine.may_grow(1, 5.0) and not machine.may_grow(1, 6.0)
+    assert machine.may_grow(9, 6.0)
 
 
 def test_a_recall_is_said_once_on_each_connection() -> None:
@@ -146,9 +158,9 @@ def test_a_recall_is_said_once_on_each_connection() -> None:
     machine.granted = True
     orders = [order(machine, number, pid) for number, pid in ((1, 1), (2, 1), (3, 2))]
     for each in orders:
-        machine.add(each, connection)
+        machine.add(each, connection, 5.0)
     assert machine.recall(3) is False and machine.recall(1) is True and machine.recall(1) is False
-    assert connection.said == [Recall(1)] and machine.load == 1 and not machine.may_grow(1)
+    assert connection.said == [Recall(1)] and machine.load == 1 and not machine.may_grow(1, 5.0)
     again = connect(machine, hello(session="s.2"))
     machine.recall_again()
     assert again.said == [Recall(1)]

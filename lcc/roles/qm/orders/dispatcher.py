@@ -4,9 +4,11 @@ The orders of a provider that are out are a run: one robot carries them out one 
 cost one message at each hop.  Until all of them are answered, more of the provider can only follow those, to the same
 machine by the same connection.  What has not been begun can be recalled; that frees nothing until it is answered.
 
-Each BOT-M gets a few more runs than it has robots for (``overload``), so that none is ever idle.  A provider's runs
-go where its last one went, because the connection to its site is open there, as long as that BOT-M has a free
-robot; else to the BOT-M with the most room.  This is remembered for a while when the provider has nothing to fetch.
+Each BOT-M gets a few more runs than it has robots for (``overload``), so that none is ever idle.  They wait there for
+a robot; while any do, runs end with their quantum, or after a part of a lease: one that grew for ever would keep its
+robot from them.  A provider's runs go where its last one went, because the connection to its site is open there, as
+long as that BOT-M has a free robot; else to the BOT-M with the most room.  This is remembered for a while when the
+provider has nothing to fetch.
 
 An order that does not come back is handed out again, but never while it may still be running (no two fetches at once
 from one provider):
@@ -51,6 +53,8 @@ _CAME_BACK = frozenset([_HOURS_OVER, _NO_ROOM, _HANDED_BACK])
 _NOTHING_STORED: tuple[str, str, int | None, int | None] = ("", "", None, None)
 _EXPIRED_KEPT = 10_000
 _TOLD, _POLLED = int(Source.TOLD), int(Source.POLLED)
+GROWTH_SHARE = 0.2
+"""Where others wait for a robot, a run grows for this part of a lease: theirs must not pass where sites are slow."""
 AFFINITY_MAX = 20_000
 """Providers of which the last machine is remembered when they have nothing to fetch for a while."""
 
@@ -171,7 +175,7 @@ class Dispatcher:
         left = min(float(max(0, message.lease_seconds)), longest) + 0.1 * longest
         order = Order(message.id, message.pid, key, message.generation, (0, 0), now + left, machine)
         self._foreign[message.id] = order
-        machine.add(order, None)
+        machine.add(order, None, now)
         self._scheduler.running(message.pid, key, message.generation)
 
     def ready(self, machine: Machine) -> None:
@@ -269,7 +273,8 @@ class Dispatcher:
             return 0, total
         scheduler, wall, room = self._scheduler, self._wall_clock(), self._room()
         scheduler.spaces_runs = all(each.knows_interval for each in self.machines.values() if each.granted)
-        for work in scheduler.take_more(wall, self._run_rows if room > 0 else 1, self._room_behind):
+        most = self._run_rows if room > 0 else 1
+        for work in scheduler.take_more(wall, most, lambda work: self._room_behind(work, now), self._contended):
             room -= len(work.rows_out)
             self._send_rows(self.machines[work.machine], work, now, wall)
         while True:
@@ -309,9 +314,13 @@ class Dispatcher:
         an older version, or with so many that it takes no more: then each provider gets one at a time."""
         return min((machine.room for machine in self.machines.values() if machine.granted), default=0)
 
-    def _room_behind(self, work: ProviderWork) -> int:
+    def _room_behind(self, work: ProviderWork, now: float) -> int:
         machine = self.machines.get(work.machine)
-        return machine.room if machine is not None and machine.may_grow(work.pid) else 0
+        since = now - GROWTH_SHARE * self._lease
+        return machine.room if machine is not None and machine.may_grow(work.pid, since) else 0
+
+    def _contended(self, work: ProviderWork) -> bool:
+        return self.machines[work.machine].contended
 
     def _frees(self, work: ProviderWork) -> bool:
         """Whether there is room for another run once this one is recalled."""
@@ -335,7 +344,7 @@ class Dispatcher:
             self._number += 1
             order_id = f"{self._run}{self._number}"
             order = self._orders[order_id] = Order(order_id, pid, key, generation, (psetid, seq), deadline, machine)
-            machine.add(order, connection)
+            machine.add(order, connection, now)
             url = notice.furl or notice.curl
             if "#" in url:
                 url = url.partition("#")[0]

@@ -56,14 +56,16 @@ class Run:
     :ivar connection: by which they went, and by which more may follow; None: those of an earlier queue manager, which
         no more may follow.
     :ivar orders: by id, in the order in which they went.
+    :ivar since: clock time when the first of them went.
     :ivar recalled: what is not begun was asked back.
     :ivar suspected: since something came of it, one of its orders was given up, and may be what hangs.
     """
 
-    __slots__ = ("connection", "orders", "pid", "recalled", "suspected")
+    __slots__ = ("connection", "orders", "pid", "recalled", "since", "suspected")
 
-    def __init__(self, pid: int, connection: Connection | None) -> None:
+    def __init__(self, pid: int, connection: Connection | None, since: float) -> None:
         self.pid = pid
+        self.since = since
         self.connection = connection
         self.orders: dict[str, Order] = {}
         self.recalled = False
@@ -193,7 +195,7 @@ class Machine:
         self.robots, self.robots_count = (), 0
         self.reported.clear()
 
-    def add(self, order: Order, connection: Connection | None) -> None:
+    def add(self, order: Order, connection: Connection | None, now: float) -> None:
         """This order is out here.
 
         :param connection: by which it went; None: it is one of an earlier queue manager.
@@ -201,7 +203,7 @@ class Machine:
         self.orders[order.id] = order
         run = self.runs.get(order.pid)
         if run is None:
-            run = self.runs[order.pid] = Run(order.pid, connection)
+            run = self.runs[order.pid] = Run(order.pid, connection, now)
             self.load += 1
         run.orders[order.id] = order
 
@@ -216,8 +218,11 @@ class Machine:
                 self.load -= 1
         return run
 
-    def may_grow(self, pid: int) -> bool:
-        """Whether orders may follow those of this provider that are out here, if there is :attr:`room`."""
+    def may_grow(self, pid: int, since: float) -> bool:
+        """Whether orders may follow those of this provider that are out here, if there is :attr:`room`.
+
+        :param since: the first of them went at this time, or later, if others wait for the robot.
+        """
         run = self.runs.get(pid)
         return (
             run is not None
@@ -225,12 +230,18 @@ class Machine:
             and run.connection is self.connection
             and self.granted
             and self.capacity > 0
+            and (run.since >= since or not self.contended)
         )
 
     @property
     def room(self) -> int:
         """How many orders it takes now, several of one provider among them."""
         return self.orders_max // 2 - len(self.orders)  # the other half is for results that are not recorded yet
+
+    @property
+    def contended(self) -> bool:
+        """More runs are out here than its robots do at once: some wait for a robot."""
+        return len(self.runs) > self.capacity
 
     def recall(self, pid: int) -> bool:
         """Ask for what is not begun of this provider.  There is room for another run at once; the provider is free

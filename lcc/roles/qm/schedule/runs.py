@@ -2,9 +2,10 @@
 
 A run may grow while it is out, so that the robot never waits for the next order; but not beyond what can be decided
 in advance: its quantum, the bytes that it is expected to bring, and, where the provider's bandwidth is limited or it
-has an interval, what about a second pays for.  What may change between two fetches the robot looks at (hours,
-bandwidth, interval, errors of the site); for all else the rest of a run is *recalled*: somebody of a higher priority
-waits, or the provider was changed or removed.
+has an interval, what about a second pays for.  Where other runs wait for a robot it ends with its quantum, also if
+nobody else waits for a place.  What may change between two fetches the robot looks at (hours, bandwidth, interval,
+errors of the site); for all else the rest of a run is *recalled*: somebody of a higher priority waits, or the
+provider was changed or removed.
 """
 
 from __future__ import annotations
@@ -70,11 +71,18 @@ class Runs(ReadAhead):
                     return work
         return None
 
-    def take_more(self, now: float, most: int, room: Callable[[ProviderWork], int]) -> Iterator[ProviderWork]:
+    def take_more(
+        self,
+        now: float,
+        most: int,
+        room: Callable[[ProviderWork], int],
+        contended: Callable[[ProviderWork], bool],
+    ) -> Iterator[ProviderWork]:
         """Hand out more rows of providers whose runs are nearly done, as :meth:`take`.
 
         :param most: rows of one that are out then.
         :param room: how many may follow where this one's are.
+        :param contended: whether other runs wait there for a robot.
         """
         growing, self._growing = self._growing, {}
         for work in growing.values():
@@ -83,7 +91,7 @@ class Runs(ReadAhead):
                 and SITE not in self.delays
                 and work.busy < most
                 and (places := room(work)) > 0
-                and self._goes_on(work)
+                and self._goes_on(work, contended(work))
                 and self.hours.lets_provider(work, now)
                 and self._take_rows(work, min(places, most - work.busy), now)
             ):
@@ -142,13 +150,15 @@ class Runs(ReadAhead):
             return False
         return 0 < work.busy <= self._run_rows // 2 and work.pid not in self.delays
 
-    def _goes_on(self, work: ProviderWork) -> bool:
+    def _goes_on(self, work: ProviderWork, contended: bool) -> bool:
         """Whether its quantum is not used up, or nobody waits, so that it gets another one."""
+        if contended and any(self._fetching[work.priority + 1 :]):
+            return False
         if work.served < self._quantum and work.served_bytes + work.expected_bytes < self._quantum_bytes:
             return True
         if work.expected_bytes >= self._quantum_bytes:
             return False
-        if self._may_have_to_yield(work) or self._queues[work.priority]:
+        if contended or self._may_have_to_yield(work) or self._queues[work.priority]:
             return False
         work.renew_quantum()
         return True
