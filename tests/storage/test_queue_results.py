@@ -53,6 +53,20 @@ def test_a_result_that_comes_twice_is_recorded_once(queue: Queue) -> None:
     queue.check_books()
 
 
+@pytest.mark.parametrize("private", [False, True])
+def test_an_order_from_before_private_addresses_were_allowed(queue: Queue, private: bool) -> None:
+    """A queue manager hears of that a second later: what it sent until then is tried again, once."""
+    queue.database.now(lambda txn: txn.execute("UPDATE pidb SET allow_private = ?", [int(private)]))
+    queue.send(1, notice("a"))
+    for attempts in range(2 if private else 1):
+        (row,) = queue.rows()
+        assert row.attempts == attempts and queue.stats("errseq") == 0
+        queue.record(queue.failed(row, code("address-forbidden")), now=NOON)
+        queue.open_retries(2 * NOON)
+    assert not queue.rows() and queue.stats("errseq") == 1
+    queue.check_books()
+
+
 def test_a_file_that_another_row_has_taken_over_is_not_removed(queue: Queue) -> None:
     """Content of a provider that arrives is its carrier's first; the result that brought it comes once more."""
     queue.send(1, notice("a"))

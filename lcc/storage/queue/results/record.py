@@ -55,6 +55,7 @@ from lcc.storage.queue.write_transaction import WriteTransaction
 
 _CHARSET_CHARS = 255
 _BAD_TEXT_CHARS = 255
+_ADDRESS_FORBIDDEN = CODES["address-forbidden"]
 _NOT_ACCEPTED = CODES["mimetype-not-accepted"]
 _UNKNOWN_TYPE = "application/octet-stream"
 _SEEN = QUEUE.columns.index("seen")
@@ -213,6 +214,9 @@ def _decide_one(work: ResultRows, result: FetchResult, row: QueueRow | None) -> 
         outcome = work.rules.outcome(
             result.code, result.generation, not row.delete, row.generation, row.attempts, row.unreached
         )
+        may_be_allowed = outcome is Outcome.KEEP and result.code == _ADDRESS_FORBIDDEN and not row.attempts
+        if may_be_allowed and work.allows_private(row.pid):
+            outcome = Outcome.RETRY  # since its order went out
     if row is None or outcome is Outcome.DISCARD:
         work.discard_file(result)
         if row is not None:

@@ -72,6 +72,13 @@ class ResultRows:
     moved: dict[bytes, tuple[QueueRow, Bad]] = attrs.field(factory=dict)
     taken: set[bytes] = attrs.field(factory=set)
     cancelled: set[bytes] = attrs.field(factory=set)
+    _private: dict[int, bool] = attrs.field(factory=dict)
+
+    def allows_private(self, pid: int) -> bool:
+        """Whether this provider may be fetched from at private addresses by now."""
+        if pid not in self._private:
+            self._private[pid] = bool(self.txn.value("SELECT allow_private FROM pidb WHERE pid = ?", [pid], 0))
+        return self._private[pid]
 
     def pend(self, key: bytes, count: int) -> None:
         """Add the row of this key to the pending URLs of its provider, or remove it."""
