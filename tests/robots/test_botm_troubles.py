@@ -15,10 +15,13 @@ from lcc.protocols.work import (
     Fetch,
     Running,
 )
+from lcc.roles.botm.content_orders import ContentOrders
+from lcc.roles.botm.counters import Counters
 from lcc.roles.botm.disk_health import PAUSE_FIRST_SECONDS
 from lcc.roles.peer import IDLE_SECONDS
 from lcc.storage.disk.content_paths import content_path
 from lcc.storage.disk.file_system import Disk
+from tests.support.logs import LoggedErrors
 from tests.support.roles.botm import Bench, ids
 from tests.support.roles.robots import done, fetch_order
 
@@ -185,6 +188,28 @@ def test_a_failing_disk_stops_the_work_for_a_while(tmp_path: Path, logged_errors
     assert qm.of(Done)[-1].code == 0
     assert len(logged_errors.flush("Cannot store content")) == 2
     assert len(logged_errors.flush("Cannot remove content file")) == 1
+
+
+def test_many_files_that_cannot_be_removed_are_one_message(tmp_path: Path, logged_errors: LoggedErrors) -> None:
+    disk = BrokenDisk()
+    bench = Bench(tmp_path, disk)
+    disk.broken = True
+    working: list[tuple[Deferred[Any], tuple[Any, ...]]] = []
+
+    def in_thread(*call: Any) -> Deferred[Any]:
+        working.append((Deferred(), call))
+        return working[-1][0]
+
+    orders = ContentOrders(bench.content, 7, in_thread, Counters())
+    link: Any = None
+    for number in range(1, 6):
+        orders.delete(link, Delete(number, 7, number))
+    while working:
+        called, (function, *arguments) = working.pop()
+        called.callback(function(*arguments))
+    first, others = logged_errors.flush("Cannot remove content file")
+    assert first == "Cannot remove content file 1: [Errno 5] Input/output error"
+    assert others == "Cannot remove content file 2 and 3 other files: [Errno 5] Input/output error"
 
 
 def test_a_result_without_its_file_is_no_success(bench: Bench, logged_errors: Any) -> None:

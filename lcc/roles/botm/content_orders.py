@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from twisted.logger import Logger
 
+from lcc.domain.wording import number
 from lcc.errors import StreamError
 from lcc.interfaces import IContentFolder
 from lcc.protocols.work import Delete, Deleted, Mark, Names
@@ -67,14 +68,19 @@ class ContentOrders:
 
     def _remove(self, deletes: Sequence[Delete]) -> list[Delete]:
         """Those whose files are gone."""
-        removed = []
+        removed: list[Delete] = []
+        failed: list[tuple[int, str]] = []
         for delete in deletes:
             try:
                 self._content.remove(delete.file)
             except OSError as error:
-                _log.error("Cannot remove content file {file}: {error}", file=delete.file, error=str(error))
+                failed.append((delete.file, str(error)))
             else:
                 removed.append(delete)
+        if failed:  # a disk that takes nothing takes none of a thousand
+            file, why = failed[0]
+            others = f" and {number(len(failed) - 1, 'other file')}" if len(failed) > 1 else ""
+            _log.error("Cannot remove content file {file}{others}: {error}", file=file, others=others, error=why)
         return removed
 
     def skip_names(self, names: Names) -> None:

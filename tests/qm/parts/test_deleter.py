@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from twisted.logger import LogEvent, formatEvent
 
 from lcc.model import DeleteOrder
 from lcc.protocols.work import Delete
@@ -147,15 +149,14 @@ def test_orders_that_are_not_answered_are_sent_again_without_new_ones(rig: Rig) 
     rig.deleter.deleted(rig.connection, 2)
     assert tick(rig) == ["deletes_done"]
     rig.store.answer()
-    for _ in range(2):
-        assert tick(rig, STUCK_SECONDS) == ["deletes"]
-        assert rig.rows(3)[1] > 0, "first those that were not sent yet"
-        rig.deleter.deleted(rig.connection, 3)
-        rig.store.answer(None, "deletes_done")
-        assert tick(rig, LOOK_SECONDS - 1) == []
-        assert tick(rig) == ["deletes"]
-        assert rig.rows(1)[1] == 0, "from the start"
-    assert rig.sent == [1, 2, 3, 1, 3, 1]
+    assert tick(rig, STUCK_SECONDS) == ["deletes"]
+    assert rig.rows(3)[1] > 0, "first those that were not sent yet"
+    rig.deleter.deleted(rig.connection, 3)
+    rig.store.answer(None, "deletes_done")
+    assert tick(rig, LOOK_SECONDS - 1) == []
+    assert tick(rig) == ["deletes"]
+    assert rig.rows(1)[1] == 0, "from the start"
+    assert rig.sent == [1, 2, 3, 1]
 
 
 def serve(rig: Rig, table: set[int]) -> None:
@@ -181,8 +182,67 @@ def test_an_order_that_is_not_answered_is_sent_again_while_others_are_answered(r
         for row in table - {1}:
             rig.deleter.deleted(rig.connection, row)
         serve(rig, table)
-    assert table == {1} and 4 <= rig.sent.count(1) <= 6
+    assert table == {1} and rig.sent.count(1) == 3
     assert len(rig.sent) == 10 + rig.sent.count(1)
+
+
+def test_an_order_that_is_never_answered_is_sent_less_and_less_often(rig: Rig, logged: list[LogEvent]) -> None:
+    """A file that cannot be removed is no warning a minute for ever."""
+    table = {1}
+    serve(rig, table)
+    sent = [rig.hub.clock.seconds()]
+    for second in range(0, 24 * 3600, 10):
+        if second % 600 == 0:
+            table.add(10 + second)
+            rig.deleter.wake()
+        tick(rig, 10.0)
+        serve(rig, table)
+        for row in table - {1}:
+            rig.deleter.deleted(rig.connection, row)
+        serve(rig, table)
+        sent += [rig.hub.clock.seconds()] * (rig.sent.count(1) - len(sent))
+    assert table == {1}
+    pauses = [later - earlier for earlier, later in pairwise(sent)]
+    assert 60 <= pauses[0] <= 80 and pauses[:7] == sorted(pauses[:7])
+    assert len(pauses) > 20 and all(3600 <= pause <= 3700 for pause in pauses[7:])
+    told = [formatEvent(event) for event in logged if "not answer" in formatEvent(event)]
+    assert len(sent) - 1 <= len(told) <= len(sent)
+    assert set(told) == {"Machine 1 does not answer 1 delete orders; they are sent again later"}
+
+
+def test_many_orders_that_are_not_answered_are_one_warning_a_minute(rig: Rig, logged: list[LogEvent]) -> None:
+    """New ones come every second; of no more than a window it is remembered that they were sent in vain."""
+    table: set[int] = set()
+    serve(rig, table)
+    for second in range(1000):
+        table.add(1 + second)
+        rig.deleter.wake()
+        tick(rig)
+        serve(rig, table)
+    assert len(table) == 1000
+    assert 10 <= len([event for event in logged if "not answer" in formatEvent(event)]) <= 1000 / STUCK_SECONDS
+    (machine,) = rig.deleter._machines.values()
+    assert len(machine._resting) == WINDOW
+    # All is well again.
+    for _ in range(1000):
+        tick(rig)
+        serve(rig, table)
+        for row in list(machine._outstanding):
+            rig.deleter.deleted(rig.connection, row)
+        serve(rig, table)
+    assert not table and not machine._resting
+
+
+def test_an_answer_that_comes_late_counts(rig: Rig) -> None:
+    rig.rows(1, 2)
+    assert tick(rig, STUCK_SECONDS) == ["deletes"]
+    rig.rows()
+    rig.deleter.deleted(rig.connection, 2)
+    assert rig.store.answer(None, "deletes_done") == ([2],)
+    rig.deleter.deleted(rig.connection, 2)
+    rig.deleter.deleted(rig.connection, 3)
+    assert not rig.store.open, "nobody has asked for these"
+    assert rig.deleter.files_deleted == 1
 
 
 def test_an_error_of_the_store_is_logged_and_it_goes_on(rig: Rig, logged_errors: LoggedErrors) -> None:

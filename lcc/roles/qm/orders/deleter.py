@@ -10,11 +10,14 @@ that is not connected stays in the table until it connects.  When an order is du
 wall clock: once that was set, no file is removed for ``delete_grace``; all that were deleted before have stayed
 for so long then.
 
-An order that is not answered (the file could not be removed) stays in the table, too, and is sent again later.  So
-that such orders do not fill the window, each of them leaves it after a while.
+An order that is not answered (the file could not be removed) stays in the table, too, and is sent again: at once when
+all others were sent, then less and less often.  So that such orders do not fill the window, each of them leaves it
+after a while.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from twisted.logger import Logger
 
@@ -26,6 +29,8 @@ from lcc.roles.qm.peers.handler import Connection
 _log = Logger()
 
 STUCK_SECONDS = 60.0
+STUCK_SECONDS_MAX = 3600.0
+"""An order that is not answered again and again is sent once in this time."""
 LOOK_SECONDS = 10.0
 """Orders become due with time (``delete_grace``): how often the table is read for those."""
 WOKEN_SECONDS = 1.0
@@ -98,6 +103,20 @@ class Deleter:
         self.enabled = False
 
 
+class _Rest(NamedTuple):
+    """An order that was not answered.
+
+    :ivar until: it is not sent again before.
+    :ivar seconds: for how long.
+    """
+
+    until: float
+    seconds: float
+
+
+_NONE = _Rest(0.0, 0.0)
+
+
 class _MachineDeletes(Part):
     """Those of one connection.
 
@@ -108,7 +127,9 @@ class _MachineDeletes(Part):
     :ivar _more: the last read did not reach the end of those that are due.
     :ivar _woken: there may be rows that were not read yet.
     :ivar _again: rows may have come before ``_after``, too: read from the start once everything is answered.
-    :ivar _given_up: some before ``_after`` were not answered: read from the start once all others were sent.
+    :ivar _resting: the last rows that were not answered, as many as a window: once the rest of one is over, the table
+        is read from the start.
+    :ivar _quiet_until: no warning before.
     :ivar _read_at: when the table was last read.
     """
 
@@ -125,7 +146,9 @@ class _MachineDeletes(Part):
         self._overdue = False
         self._more = True
         self._woken = False
-        self._again = self._given_up = False
+        self._again = False
+        self._resting: dict[int, _Rest] = {}
+        self._quiet_until = 0.0
         self._read_at = hub.clock.seconds()
 
     def start(self) -> None:
@@ -135,8 +158,9 @@ class _MachineDeletes(Part):
 
     def deleted(self, row_id: int) -> None:
         """The file of this order is deleted."""
-        if row_id in self._outstanding:
-            del self._outstanding[row_id]
+        if row_id in self._outstanding or row_id in self._resting:  # late is better than never
+            self._outstanding.pop(row_id, None)
+            self._resting.pop(row_id, None)
             self._answered.append(row_id)
             self.start()
 
@@ -150,18 +174,32 @@ class _MachineDeletes(Part):
         self._overdue = bool(self._answered)
         if now - self._read_at >= LOOK_SECONDS:
             self._woken = True
-            self._again |= self._given_up and not self._more
+            self._again |= not self._more and any(
+                rest.until <= now for row_id, rest in self._resting.items() if row_id not in self._outstanding
+            )
         stuck = [row_id for row_id, sent in self._outstanding.items() if now - sent >= STUCK_SECONDS]
         for row_id in stuck:
-            del self._outstanding[row_id]
+            self._give_up(row_id, now)
         if stuck:
-            _log.warn(
-                "Machine {machine} does not answer {count} delete orders; they are sent again later",
-                machine=self._machine,
-                count=len(stuck),
-            )
-            self._more = self._given_up = True
+            self._more = True
+            if now >= self._quiet_until:
+                self._quiet_until = now + STUCK_SECONDS
+                _log.warn(
+                    "Machine {machine} does not answer {count} delete orders; they are sent again later",
+                    machine=self._machine,
+                    count=len(self._resting),
+                )
         self.start()
+
+    def _give_up(self, row_id: int, now: float) -> None:
+        del self._outstanding[row_id]
+        seconds = 0.0
+        if row_id in self._resting:
+            seconds = min(max(STUCK_SECONDS, 2 * self._resting[row_id].seconds), STUCK_SECONDS_MAX)
+        elif len(self._resting) >= self._deleter.window:
+            del self._resting[next(iter(self._resting))]
+            self._again = True
+        self._resting[row_id] = _Rest(now + seconds, seconds)
 
     def _ended(self) -> None:
         self.start()
@@ -204,7 +242,7 @@ class _MachineDeletes(Part):
     async def _read(self) -> None:
         if self._again and not self._outstanding:
             self._after = 0
-            self._again = self._given_up = False
+            self._again = False
         limit = self._deleter.window - len(self._outstanding)
         self._more = self._woken = False
         self._read_at = self._hub.clock.seconds()
@@ -213,7 +251,7 @@ class _MachineDeletes(Part):
         )
         for row in rows:
             self._after = row.id
-            if row.id not in self._outstanding:
+            if row.id not in self._outstanding and self._resting.get(row.id, _NONE).until <= self._read_at:
                 self._outstanding[row.id] = self._read_at
                 self._connection.say(Delete(row.id, row.machine, row.file))
         self._more = len(rows) == limit
