@@ -150,12 +150,14 @@ def test_two_spiders_share_the_hosts_and_one_takes_over(worlds: Worlds) -> None:
     assert len(world.lcc.fetched) == len(sites.closure())
 
 
-def test_a_spider_that_was_silent_too_long_begins_anew(worlds: Worlds) -> None:
+def test_a_spider_that_was_silent_too_long_begins_anew(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lcc.roles.spider.follower._CAUGHT_UP_SECONDS", 1e9)  # it will not get so far
     sites = generate(7, ROOTS, pages=10, links=4)
     world = worlds(sites, lease=10.0)
     one = world.start("one")
     world.advance(3)
     run = one.run_number
+    one.follower.note_unread([AnsweredUrl(1, ROOTS[0], "cached", "00" * 20, change=1)])
     two = world.start("two")
     one.shares.look = lambda: succeed(None)  # type: ignore[assignment, method-assign, return-value]  # it stands still
     world.advance(30)
@@ -165,6 +167,7 @@ def test_a_spider_that_was_silent_too_long_begins_anew(worlds: Worlds) -> None:
     world.settle("all")
     world.advance(30)
     assert one.run_number > run and (len(one.shares.tokens), len(two.shares.tokens)) == (32, 32)
+    assert not one.follower._unread, "it may be the other one's"
     assert set(world.lcc.fetched) == sites.closure()
 
 

@@ -230,6 +230,7 @@ class Spider:
             return  # it was asked for again while it went on
         claim = await self.frontier.claim(self.settings.name)
         self.shares.begin(claim.run)
+        self.follower.forget_unread()
         self.answers.begin(f"spider/{self.settings.name}", claim.epoch)
         self.run_number = claim.run
         _log.info("Spider run {run}", run=claim.run)
