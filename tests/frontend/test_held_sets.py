@@ -60,6 +60,17 @@ def test_sets_that_were_held_are_applied_once_where_it_comes_back(make_front: Ma
     assert front.sub(1).query("SELECT COUNT(*) FROM heldsets") == [(0,)]
 
 
+def test_what_is_left_of_a_set_that_came_anew_is_forgotten(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = move_published(front)
+    row = (99, pid, b"uns", b"epoch", 1, 0, 0, "{}", "[]", 5)
+    columns = ("id", "pid", "uns", "epoch", "number", "firstindex", "whole", "header", "notices", "time")
+    front.sub(2).database.now(lambda txn: txn.insert("heldsets", columns, [row]))
+    front.sub(2).start()
+    front.go(1)
+    assert front.sub(2).query("SELECT 1 FROM heldsets") == []
+
+
 def test_a_late_set_goes_along_to_the_last_home_and_in_no_circle(make_front: MakeFront) -> None:
     """The provider went there, came back, and went on; a UNS of the first destination had a set in its spool."""
     front = make_front(subs=3)

@@ -112,6 +112,28 @@ def test_a_set_that_comes_anew_is_applied_where_its_provider_goes_on(queue: Queu
     assert queued(queue) == NAMES and not held(queue)
 
 
+@pytest.mark.parametrize("state", [Fence.OPEN, Fence.FOLLOWED])
+def test_what_is_left_of_sets_that_came_anew_is_forgotten(queue: Queue, state: Fence) -> None:
+    """While sets are held, each new one takes a new order number."""
+    fence(queue, queue.pid, Fence.FROZEN)
+    anew, going_on, lost = [queue.header(1, uns=name, number=1) for name in ("anew", "going on", "lost")]
+    queue.absorb([cut(queue, lost, 0, 2)], now=100)
+    queue.absorb([cut(queue, header, 0, upto) for header in (anew, going_on) for upto in (1, 2)], now=200)
+
+    def forget(before: int) -> list[str]:
+        while step(queue, fences.forget_parts, before, 1):
+            pass
+        return sorted(bytes(uns).decode() for (uns,) in queue.database.query("SELECT uns FROM heldsets"))
+
+    assert forget(10**6) == ["anew", "going on", "lost"], "its provider stands still"
+    fence(queue, queue.pid, state, 2)
+    queue.absorb([cut(queue, anew, 0, 5)], now=300)
+    assert forget(100) == ["going on", "lost"]
+    assert forget(101) == ["going on"]
+    queue.absorb([cut(queue, going_on, 2, 5)], now=300)
+    assert forget(10**6) == ["going on"] * 2 and len(held(queue)) == 2, "it is whole now"
+
+
 def test_what_a_notifier_has_told_before_is_not_held(queue: Queue) -> None:
     said = NoticeId("push/p", "x", 1, 0)
     queue.absorb([cut(queue, queue.header(0, source=Source.POLLED, said=said), 0, 5)])

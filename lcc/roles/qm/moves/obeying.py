@@ -29,6 +29,7 @@ from lcc.storage.fe.moves import (
 from lcc.storage.queue.moves.fences import (
     fence_epochs,
     forget_held,
+    forget_parts,
     give_up_old_held,
     has_new_epoch,
     held_here,
@@ -105,6 +106,8 @@ class Obeying:
             pid = await self._step(give_up_old_held, before)
             while pid is not None:
                 pid = await self._step(give_up_old_held, before, pid)
+            while await self._step(forget_parts, before):
+                pass
         return soon
 
     async def _find_forgotten(self, subid: int) -> None:

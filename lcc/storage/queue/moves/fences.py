@@ -318,6 +318,22 @@ def forget_held(write: WriteTransaction, pid: int, upto: int) -> None:
     write.txn.execute("DELETE FROM heldsets WHERE pid = ? AND whole > 0 AND whole <= ?", [pid, upto])
 
 
+def forget_parts(write: WriteTransaction, before: int, limit: int = PAGE_ROWS) -> bool:
+    """Forget some pieces, held of providers that are here, of sets that will not come as a whole: they have come anew
+    and are applied, or these pieces were held before this time and their UNS has lost the others.
+
+    :returns: there may be more.
+    """
+    sql = (
+        "SELECT h.id FROM heldsets h JOIN fenced f ON f.pid = h.pid AND f.state IN ('open', 'followed')"
+        " LEFT JOIN setspos s ON s.uns = h.uns AND s.epoch = h.epoch"
+        " WHERE h.whole = 0 AND (h.time < ? OR s.last_number >= h.number) LIMIT ?"
+    )
+    ids = [number for (number,) in write.txn.query(sql, [before, limit])]
+    write.txn.execute_in("DELETE FROM heldsets WHERE id IN ({in})", ids)
+    return len(ids) == limit
+
+
 def set_pieces(held: Sequence[HeldPiece], uns: str, epoch: str) -> list[SetPiece]:
     """What is held, as pieces of sets of another UNS.
 
