@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
+from twisted.logger import LogEvent, formatEvent
 
 from lcc.model.frontend.moves import Fence, Move, MoveState
 from lcc.model.frontend.places import SubLcc
@@ -93,6 +94,42 @@ def test_a_move_that_only_follows_is_looked_at_once_a_second(
     looks.clear()
     front.go(0.4)
     assert looks["destination"] >= 1
+
+
+def test_content_is_copied_again_by_another_carrier(
+    front: Front, monkeypatch: pytest.MonkeyPatch, logged: list[LogEvent]
+) -> None:
+    """Somebody has removed the first.  That is said once, not until it is carried out; no page is fetched again."""
+    monkeypatch.setattr(mover, "FEW_FILES", -1)  # it is not frozen
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.order(pid, 2)
+    front.go_until(MoveState.COPYING)
+    front.go(2)
+    front.log.clear()
+    front.sub(2).database.now(order_removal, front.move().number("carrier"))
+    front.go(5)
+    assert len([event for event in logged if "Copying provider" in formatEvent(event)]) == 1
+    monkeypatch.undo()
+    front.go_until(MoveState.DONE)
+    front.go(2)
+    assert front.rows(2, pid) == before and front.log == []
+    assert not [event for event in logged if "missing or damaged" in formatEvent(event)]
+
+
+def test_that_a_move_is_postponed_is_said_once(front: Front, logged: list[LogEvent]) -> None:
+    """Though the front end's database is full, so that it is tried with each look."""
+    pid = publish(front)
+    front.go(1)
+    front.holding.add("b")
+    front.order(pid, 2)
+    front.go_until(MoveState.FREEZING)
+    front.database.full = True
+    front.go(30)
+    front.database.full = False
+    front.go(2)
+    assert len([event for event in logged if "postponed" in formatEvent(event)]) == 1
 
 
 def test_rows_are_counted_before_a_provider_is_frozen(front: Front) -> None:

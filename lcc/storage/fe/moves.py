@@ -124,6 +124,12 @@ def last_flipped(txn: Txn, pid: int) -> Move | None:
     return _move(rows[0]) if rows else None
 
 
+def arrival(txn: Txn, pid: int, subid: int, epoch: int) -> Move | None:
+    """The move that has brought a provider to a sub-LCC with this epoch."""
+    row = txn.one(f"{_SELECT} WHERE pid = ? AND dest = ? AND epoch = ? AND flip > 0", [pid, subid, epoch])
+    return None if row is None else _move(row)
+
+
 def concerns_move(txn: Txn, subid: int) -> bool:
     """Whether a provider moves from or to a sub-LCC."""
     return any(subid in (move.source, move.dest) for move in moves_in(txn, UNFINISHED))

@@ -109,12 +109,12 @@ class Copying:
         cursor = await self._database.interact(read_cursor, self._pid)
         known = cursor is not None and cursor.move == self._move.id
         if cursor is None or not known or not await self._there.interact(is_known, cursor.position):
+            cursor = await self._start(await self._there.interact(position_now))
             if known:
                 _log.warn(
                     "The source of provider {pid} was restored from a backup: comparing its rows again",
                     pid=self._pid,
                 )
-            cursor = await self._start(await self._there.interact(position_now))
         changed = 0
         until = self._engine.clock.seconds() + seconds
         while cursor.base is not None and self._engine.clock.seconds() < until:
@@ -170,13 +170,13 @@ class Copying:
             return True
         if behind:
             return None
+        await self._start(position)
         _log.error(
             "Provider {pid}: {staged} rows are copied, but its source has {counts}: comparing all again",
             pid=self._pid,
             staged=staged,
             counts=counts,
         )
-        await self._start(position)
         return False
 
     async def copied_upto(self) -> tuple[str, int] | None:

@@ -39,13 +39,13 @@ async def apply_held(
             return upto
         lost = {piece.whole for piece in held if piece.lost}
         for whole in sorted(lost):
+            header = attrs.evolve(_of(held, whole), uns=uns, epoch=epoch, number=whole, full=False, said=None)
+            _, outcome = await store.move_step(engine.now(), take_lost, header)
+            engine.absorbed(outcome)
             _log.warn(
                 "A set of provider {pid} is incomplete at its former sub-LCC: requesting a full set",
                 pid=pid,
             )
-            header = attrs.evolve(_of(held, whole), uns=uns, epoch=epoch, number=whole, full=False, said=None)
-            _, outcome = await store.move_step(engine.now(), take_lost, header)
-            engine.absorbed(outcome)
         pieces = [piece for piece in set_pieces(held, uns, epoch) if piece.header.number not in lost]
         if pieces:
             engine.absorbed(await store.absorb(pieces, engine.now()))

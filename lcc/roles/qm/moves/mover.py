@@ -124,21 +124,28 @@ class Mover:
     async def _finish_ended(self, me: SubLcc, sublccs: Mapping[int, SubLcc]) -> None:
         """If this database was put back from a backup, it may be in the midst of moves that have ended since."""
         found = await self._database.interact(unfinished)
-        for carrier, number in found.carriers.items():
-            move = await self._front.interact(front_moves.get_move, number)
-            if move is not None and _has_ended(move):
-                await self._database.write(remove_carrier, carrier)
         for pid in sorted(found.pids):
             move = await self._front.interact(front_moves.last_move, pid)
             if move is None or not (_has_ended(move) or move.dest != me.subid):
                 continue
-            # A later one may be under way, or cancelled.
-            here = await self._front.interact(front_moves.last_flipped, pid)
-            if here and here.state is MoveState.DONE and here.dest == me.subid and await self._is_arriving(here):
-                _log.warn("Provider {pid} is still arriving: this LCC was restored from a backup", pid=pid)
-                await self._arrive_rows(here, _name(sublccs, here.source))
-                await self._open(here)
+            fence = (await self._database.interact(known_of, pid)).fence
+            if fence is not None and fence.state is Fence.ARRIVING:
+                # A later one may be under way, or cancelled.
+                here = await self._front.interact(front_moves.last_flipped, pid)
+                if here is None or here.epoch < fence.epoch:
+                    continue  # the front end's database is older than its arrival: the repair needs what is staged
+                if here.state is MoveState.DONE and here.dest == me.subid:
+                    # It may have left, and come back, since.
+                    arrival = await self._front.interact(front_moves.arrival, pid, me.subid, fence.epoch) or here
+                    await self._arrive_rows(arrival, _name(sublccs, arrival.source))
+                    await self._open(here)
+                    _log.warn("Provider {pid} was still arriving: this LCC was restored from a backup", pid=pid)
             await self._forget_staged(pid)
+        # Not before: their rows have the content of those that arrive.
+        for carrier, number in found.carriers.items():
+            move = await self._front.interact(front_moves.get_move, number)
+            if move is not None and _has_ended(move):
+                await self._database.write(remove_carrier, carrier)
 
     async def _take_late(self, me: SubLcc, sublccs: Mapping[int, SubLcc]) -> None:
         """Sets that UNSes of former homes had in their spools all the time."""
@@ -353,8 +360,8 @@ class Mover:
         return not 0 <= self._engine.now() - move.number("frozen_time") <= FREEZE_SECONDS
 
     async def _thaw(self, move: Move, why: str) -> None:
-        _log.warn("Move of provider {pid} postponed: {why}", pid=move.pid, why=why)
         await self._front.write(front_moves.thaw, move, why, self._engine.now())
+        _log.warn("Move of provider {pid} postponed: {why}", pid=move.pid, why=why)
         self._engine.moves.goes_on(move.pid, self._engine.clock.seconds(), here=False)
 
     # Flipped.
@@ -401,12 +408,18 @@ class Mover:
 
     async def _has_carrier(self, move: Move, source: SubLcc) -> bool:
         """Whether the move's carrier is there.  If not, this database was put back from a backup, perhaps to when
-        another provider got its number: another carrier is made, to go on with."""
+        another provider got its number, or somebody has removed it: another carrier is made, to go on with."""
         if await self._database.interact(is_carrier_of, move, carrier_of(move)):
             return True
-        _log.warn("Copying provider {pid} again: this LCC was restored from a backup", pid=move.pid)
         carrier = await self._database.write(make_carrier, move, source.name, content_of(move), self._engine.now())
+        if not await self._database.interact(is_carrier_of, move, carrier):
+            return False  # its removal is not carried out yet
         await self._note(move, {"carrier": carrier}, move.why)
+        _log.warn(
+            "Copying provider {pid} again: this LCC was restored from a backup, or the carrier of its content was"
+            " removed",
+            pid=move.pid,
+        )
         return False
 
     async def _has_former_rows(self, move: Move) -> bool:

@@ -21,6 +21,7 @@ from lcc.storage.fe.moves import (
     draw_loss,
     fences_for,
     forgotten_fences,
+    last_flipped,
     last_move,
     obey_again,
     obeyed,
@@ -33,6 +34,7 @@ from lcc.storage.queue.moves.fences import (
     give_up_old_held,
     has_new_epoch,
     held_here,
+    known_of,
     leaving,
     lose_after_loss,
     lose_forgotten,
@@ -144,6 +146,8 @@ class Obeying:
     async def _obey(self, order: FenceOrder) -> bool:
         """Go on with a fence; True: it is obeyed."""
         engine, pid = self._engine, order.pid
+        if order.state is not Fence.LEFT and await self._still_arrives(order):
+            return False
         if not await self._step(put_fence, pid, order.epoch, order.state):
             return True  # the front end's database was put back from a backup
         frozen = engine.scheduler.frozen
@@ -165,6 +169,17 @@ class Obeying:
                 await self._leave(order)
         await self._front.write(obeyed, order)
         return True
+
+    async def _still_arrives(self, order: FenceOrder) -> bool:
+        """Whether the provider has come here for good, but this database was restored to when it was arriving: first
+        the mover takes over what is staged."""
+        fence = (await self._database.interact(known_of, order.pid)).fence
+        if fence is None or fence.state is not Fence.ARRIVING:
+            return False
+        here = await self._front.interact(last_flipped, order.pid)
+        if here is None or here.epoch < fence.epoch:
+            return False
+        return here.state is MoveState.DONE and here.dest == order.subid
 
     def _is_still(self, pid: int) -> bool:
         """Nothing is fetched of it, nothing recorded, no set absorbed."""

@@ -78,6 +78,8 @@ def make_carrier(txn: Txn, move: Move, source: str, content: str, now: int) -> i
     known = find_carrier(txn, move)
     if known:
         return known
+    # What is staged names the content that a former one was to bring.
+    _remove(txn, move.pid, CURSOR, [_ONLY])
     provider = Provider(
         0,
         (content.rstrip("/") + "/",),

@@ -1,0 +1,134 @@
+"""A sub-LCC is put back from a backup of when a provider was just arriving there, whatever has become of it since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from lcc.model.frontend.moves import MoveState
+from lcc.roles.qm.moves import mover
+from lcc.storage.fe import moves
+from lcc.storage.queue.moves.arrivals import arrive_page
+from tests.frontend.kit import NOW
+from tests.frontend.moving import Front, MakeFront, publish, restore
+from tests.support.databases import Tables, dumped, put_back
+
+
+@pytest.fixture
+def front(tmp_path: Path) -> Iterator[Front]:
+    made = Front(tmp_path)
+    yield made
+    made.close()
+
+
+def backed_up_while_arriving(front: Front, pid: int) -> Tables:
+    """A backup of sub-LCC 2 of when the provider was just admitted there; then all of it arrives."""
+    front.order(pid, 2)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(mover.Mover, "_arrive_rows", _never)
+        front.go_until(MoveState.FLIPPED)
+        front.go(2)
+        backup = front.sub(2).database.now(dumped)
+    assert front.sub(2).query("SELECT state FROM fenced") == [("arriving",)]
+    front.sub(2).start()
+    front.go_until(MoveState.DONE)
+    front.go(2)
+    return backup
+
+
+async def _never(*_: Any) -> None:
+    await Deferred()
+
+
+@pytest.mark.parametrize("state", ["copying", "freezing", "cancelled"])
+def test_it_arrives_before_a_later_move_goes_on(front: Front, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+    """Nothing of a fence is obeyed, or lifted, while rows are staged: they would be forgotten."""
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    backup = backed_up_while_arriving(front, pid)
+    front.log.clear()
+    front.holding.add("a")  # its robots bring no content
+    if state != "freezing":
+        monkeypatch.setattr(mover, "FEW_FILES", -1)
+    front.order(pid, 1)
+    front.go_until(MoveState.FREEZING if state == "freezing" else MoveState.COPYING, 2)
+    front.go(2)
+
+    def cancel() -> None:
+        if state == "cancelled":
+            front.database.now(moves.cancel_move, pid, "no", NOW)
+
+    restore(front.sub(2), backup, cancel)
+    front.go(3)
+    assert front.rows(2, pid) == before
+    monkeypatch.undo()
+    front.holding.clear()
+    if state != "cancelled":
+        front.go_until(MoveState.DONE, 2)
+    front.go(3)
+    assert front.rows(2 if state == "cancelled" else 1, pid) == before and front.log == []
+    assert front.sub(2).query("SELECT state FROM fenced") == [("open" if state == "cancelled" else "left",)]
+    assert not front.sub(2).query("SELECT 1 FROM staged")
+
+
+def test_it_arrives_although_it_has_left_and_come_back_since(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    backup = backed_up_while_arriving(front, pid)
+    for number, dest in ((2, 1), (3, 2)):
+        front.order(pid, dest)
+        front.go_until(MoveState.DONE, number)
+    front.log.clear()
+    restore(front.sub(2), backup)
+    front.go(5)
+    assert front.rows(2, pid) == before and front.log == []
+    assert front.sub(2).query("SELECT state FROM fenced") == [("open",)]
+    front.order(pid, 1)
+    front.go_until(MoveState.DONE, 4)
+    assert front.rows(1, pid) == before and front.log == []
+
+
+def test_its_content_is_there_until_all_has_arrived(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The carrier has the files; it is removed then."""
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    backup = backed_up_while_arriving(front, pid)
+    front.log.clear()
+    monkeypatch.setattr(mover, "PAUSE_SECONDS", 1.0)
+    monkeypatch.setattr(mover, "arrive_page", lambda *args: arrive_page(*args, page_rows=2))
+    restore(front.sub(2), backup)
+    front.go(15)
+    assert front.rows(2, pid) == before and front.log == []
+    assert front.sub(2).query("SELECT pid FROM pidb") == [(pid,)]
+
+
+def test_what_arrives_is_kept_while_the_front_ends_database_is_an_older_one(front: Front) -> None:
+    """As far as that knows, the provider came earlier, and has left: its repair is to find all rows."""
+    pid = publish(front)
+    front.go(1)
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    before = front.rows(2, pid)
+    older = front.database.now(dumped)
+    front.order(pid, 1)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(mover.Mover, "_arrive_rows", _never)
+        front.go_until(MoveState.FLIPPED, 2)
+        front.go(2)
+    newer = front.database.now(dumped)
+    assert front.sub(1).query("SELECT state FROM fenced") == [("arriving",)]
+    front.database.now(put_back, older)
+    front.sub(1).start()
+    front.go(3)
+    front.log.clear()
+    front.database.now(put_back, newer)
+    front.go_until(MoveState.DONE, 2)
+    assert front.rows(1, pid) == before and front.log == []
