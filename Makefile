@@ -134,7 +134,7 @@ test: venv system
 
 # What takes long, in full: the slow tests on both databases, random kills and clocks in more rounds.
 test-long: venv system $(STAMPS)/replaywebpage
-	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PYTEST) $(ARGS) tests/integration tests/engines tests/galera tests/reliability tests/strings tests/cuts tests/benchmarks tests/cu/test_resourcesync.py tests/export/test_wacz.py tests/documents/test_zsh.py tests/qm/test_random_clocks.py tests/simulation/test_simulation.py tests/simulation/test_week.py tests/packaging/test_sbom.py
+	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PYTEST) $(ARGS) tests/integration tests/engines tests/galera tests/reliability tests/strings tests/cuts tests/benchmarks tests/cu/test_resourcesync.py tests/export/test_wacz.py tests/documents/test_zsh.py tests/qm/test_random_clocks.py tests/simulation/test_simulation.py tests/simulation/test_week.py tests/packaging/test_sbom.py tests/frontend tests/admin/test_show.py
 
 # One cluster for all: one process.
 galera: venv system

@@ -30,9 +30,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: item.path.name != "test_examples.py")
     if LONG:
         return
-    long = [item for item in items if item.get_closest_marker("long")]
+    long = [item for item in items if _is_long(item)]
     items[:] = [item for item in items if item not in long]
     config.hook.pytest_deselected(items=long)
+
+
+def _is_long(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("long")
+    if marker is None:
+        return False
+    return not marker.args or (isinstance(item, pytest.Function) and item.callspec.params["backend"] in marker.args)
 
 
 @pytest.fixture(autouse=True)

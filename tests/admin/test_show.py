@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 
 import attrs
+import pytest
 import pytest_twisted
 from twisted.internet.threads import deferToThread
 
@@ -55,6 +56,7 @@ async def showing(lcc: Lcc, backend: Backend) -> AsyncIterator[Showing]:
 
 
 @pytest_twisted.ensureDeferred
+@pytest.mark.long("mariadb")
 async def test_row_and_content(showing: Showing) -> None:
     showing.put(HTML)
     done = await showing.show(URL)
@@ -100,6 +102,7 @@ async def test_which_one(showing: Showing) -> None:
 
 
 @pytest_twisted.ensureDeferred
+@pytest.mark.long("mariadb")
 async def test_commands_that_are_shown_can_be_given_to_a_shell(showing: Showing) -> None:
     """Names that strangers chose: legal URLs and mime types that a shell would take for commands."""
     url = f"{ROOT}a;$(id)&b'c"

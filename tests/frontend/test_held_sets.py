@@ -71,6 +71,7 @@ def test_what_is_left_of_a_set_that_came_anew_is_forgotten(make_front: MakeFront
     assert front.sub(2).query("SELECT 1 FROM heldsets") == []
 
 
+@pytest.mark.long("mariadb")
 def test_a_late_set_goes_along_to_the_last_home_and_in_no_circle(make_front: MakeFront) -> None:
     """The provider went there, came back, and went on; a UNS of the first destination had a set in its spool."""
     front = make_front(subs=3)

@@ -115,6 +115,7 @@ def test_files_count_that_were_not_waited_for(make_front: MakeFront, monkeypatch
 
 
 @pytest.mark.usefixtures("waiting")
+@pytest.mark.long("mariadb")
 def test_a_file_counts_once_and_no_longer_than_its_page_has_it(
     make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_file_counts_once_and_no_longer_than_its_page_has_it(
 
 
 @pytest.mark.parametrize("cancel", [True, False])
+@pytest.mark.long("mariadb")
 def test_what_is_known_of_a_move_is_forgotten_with_it(make_front: MakeFront, cancel: bool) -> None:
     def known() -> int:
         gc.collect()

@@ -180,6 +180,7 @@ def test_a_destination_without_a_scheduler_takes_no_tasks(make_front: MakeFront,
     assert move.why == f"provider {pid} has 1 tasks, and its destination has no scheduler"
 
 
+@pytest.mark.long("mariadb")
 def test_tasks_that_have_yet_to_arrive_move_on(front: Front) -> None:
     """The scheduler of the destination is down, and the provider goes back: its tasks wait for that scheduler."""
     pid = publish(front)

@@ -240,6 +240,7 @@ async def _never(*_: Any) -> None:
 
 
 @pytest.mark.parametrize("has_another", [False, True])
+@pytest.mark.long("mariadb")
 def test_a_destination_that_is_put_back_while_it_copies_copies_content_again(
     make_front: MakeFront, has_another: bool
 ) -> None:
@@ -466,6 +467,7 @@ def test_a_source_that_is_put_back_from_a_backup_is_read_again(
 
 @pytest.mark.parametrize("state", [MoveState.COPYING, MoveState.FREEZING, MoveState.FLIPPED, MoveState.ACTIVE])
 @pytest.mark.parametrize("where", ["source", "destination"])
+@pytest.mark.long("mariadb")
 def test_a_database_that_is_full(make_front: MakeFront, where: str, state: MoveState) -> None:
     """The move goes on once there is room; nothing is lost, or fetched again."""
     front = make_front()
@@ -498,6 +500,7 @@ def test_a_database_that_is_full(make_front: MakeFront, where: str, state: MoveS
     assert front.log == [("b", "http://site.example/800.html")]
 
 
+@pytest.mark.long("mariadb")
 def test_a_freeze_in_vain_is_tried_again_less_and_less_often(make_front: MakeFront) -> None:
     """The destination has no room for content, for hours."""
     front = make_front()

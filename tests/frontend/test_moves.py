@@ -249,6 +249,7 @@ def test_what_is_changed_of_a_provider_goes_along_or_is_refused(make_front: Make
     front.sub(2).database.now(order_removal, pid)
 
 
+@pytest.mark.long("mariadb")
 def test_a_set_that_does_not_end_ends_the_freeze_and_goes_on(make_front: MakeFront) -> None:
     """As one of ten million would, that arrives across the freeze."""
     front = make_front()

@@ -28,5 +28,5 @@ def test_names_differ() -> None:
 
 def test_a_bug_is_found() -> None:
     bug = next(bug for bug in BUGS if bug.name == "told-length-only")
-    seed, seen = find(bug, first=0, seeds=30, jobs=1)
+    seed, seen = find(bug, first=3, seeds=30, jobs=1)
     assert seed and seen.startswith("P5"), seen

@@ -32,7 +32,8 @@ def errors_are_expected(logged_errors: LoggedErrors) -> Iterator[None]:
 @pytest.mark.parametrize(
     "seed",
     [
-        *(*map(str, range(8)), "0p", "2t", "4t", "12t", "23t", "30t", "13s", "60029s", "2m"),
+        *("0", "1", "3", "5", "0p", "2t", "23t", "13s", "2m"),
+        *(pytest.param(seed, marks=pytest.mark.long) for seed in ("2", "4", "6", "7", "4t", "12t", "30t", "60029s")),
         *(pytest.param(seed, marks=pytest.mark.long) for seed in ("1m", "40m")),
     ],
 )
