@@ -76,6 +76,7 @@ def test_it_arrives_before_a_later_move_goes_on(front: Front, monkeypatch: pytes
     assert not front.sub(2).query("SELECT 1 FROM staged")
 
 
+@pytest.mark.long("mariadb")
 def test_it_arrives_although_it_has_left_and_come_back_since(make_front: MakeFront) -> None:
     front = make_front()
     pid = publish(front)

@@ -125,6 +125,30 @@ def test_a_job_that_is_killed_before_it_could_start_frees_its_resource(
     assert job.id == 2 and bench.state(1) is JobState.PERMANENT
 
 
+def test_the_interval_of_a_resource_begins_when_the_start_is_committed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.order(orders.RESOURCE_SET, name="site", interval_seconds=60)
+    for _ in range(2):
+        bench.add(resource="site", every=10**6)
+    bench.pass_time(2)
+
+    def away(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.database.blocking, "write", away)
+        manager = bench.manager()
+        bench.pass_time(40)
+    bench.pass_time(2)
+    [job] = manager.given()
+    manager.end(job)
+    bench.pass_time(50)
+    assert manager.given() == [], "it was chosen long before"
+    bench.pass_time(20)
+    assert len(manager.given()) == 1
+
+
 def test_a_job_that_is_killed_before_its_start_is_known_to_be_committed(bench: Bench) -> None:
     bench.add(every=10**6)
     bench.pass_time(2)

@@ -525,9 +525,9 @@ class Scheduler:
             # Until it is known to be committed: the same again.
             started = await self.store.start_jobs(chosen, now)
             giving, self._giving = self._giving, []
-            self._send(started, giving)
+            self._send(started, giving, now)
 
-    def _send(self, started: list[StartedJob], giving: list[tuple[DueJob, Manager]]) -> None:
+    def _send(self, started: list[StartedJob], giving: list[tuple[DueJob, Manager]], now: int) -> None:
         found = {job.id: job for job in started}
         self.counters.started += len(started)
         for due, manager in giving:
@@ -535,6 +535,7 @@ class Scheduler:
             if job is None:
                 self.ready.release(due.resource, due.id)  # it was killed, or changed, meanwhile
                 continue
+            self.ready.use(due.resource, due.id, now)  # it was chosen some time ago, if the database was away
             if manager.connection is None or not manager.connection.ready:
                 # The manager may be forgotten by now: then nobody else would miss the job.  If it is there again, and
                 # has yet to say what it has, it may say so as it was before it had this one, and would run it though
