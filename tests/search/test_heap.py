@@ -1,4 +1,4 @@
-"""The C heap of the search server: one for all threads, and large blocks go back to the system."""
+"""The C heap of search server and content user API: one for all threads, and large blocks go back to the system."""
 
 from __future__ import annotations
 
