@@ -119,7 +119,7 @@ def test_placements(front: DirectDatabase) -> None:
     assert front.now(put_making, 7, 1, NOW) == making  # the first one holds
     front.now(put_making, 8, 2, NOW)
     assert front.now(placements, [9, 8, 7]) == [None, Placement(8, 2, 0, AtHome.MAKING), making]
-    assert front.now(being_made, NOW, 10) == [] and len(front.now(being_made, NOW + 1, 10)) == 2
+    assert [len(front.now(being_made, NOW + step, 60, 10)) for step in (-61, -60, 0, 60, 61)] == [2, 0, 0, 0, 2]
     front.now(made, 7, NOW)
     front.now(unmade, 7)  # it is there
     front.now(unmade, 8)

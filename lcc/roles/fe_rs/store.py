@@ -244,7 +244,7 @@ class FrontRegistrationStore:
 
     async def _finish(self, now: int) -> None:
         """Go on with what a crash has left, and clean up behind what has expired."""
-        for number in await self._front.select(unfinished, now - UNFINISHED_SECONDS, SWEPT_AT_ONCE):
+        for number in await self._front.select(unfinished, now, UNFINISHED_SECONDS, SWEPT_AT_ONCE):
             registration = await self._front.interact(get_registration, number, now)
             if registration is not None:
                 try:
@@ -253,7 +253,7 @@ class FrontRegistrationStore:
                     _log.warn("Registration {number} cannot be finished: {why}", number=number, why=refused.text)
                 else:
                     _log.info("Registration {number} finished: provider {pid}", number=number, pid=done.pid)
-        abandoned = await self._front.select(being_made, now - ABANDONED_SECONDS, SWEPT_AT_ONCE)
+        abandoned = await self._front.select(being_made, now, ABANDONED_SECONDS, SWEPT_AT_ONCE)
         subs = {sub.subid: sub for sub in await self._front.select(list_sublccs)} if abandoned else {}
         for placement in abandoned:
             sub = subs.get(placement.subid)

@@ -49,15 +49,16 @@ def unmade(txn: Txn, pid: int) -> None:
     txn.execute("DELETE FROM pmdb WHERE pid = ? AND state = ?", [pid, AtHome.MAKING.value])
 
 
-def being_made(txn: Txn, before: int, limit: int) -> list[Placement]:
-    """Providers that were about to be made before this time and that no registration in progress is about."""
+def being_made(txn: Txn, now: int, seconds: int, limit: int) -> list[Placement]:
+    """Providers that no registration in progress is about, and that were about to be made longer ago than this; or
+    will be, as the clock was set."""
     sql = (
-        f"{_SELECT} WHERE state = ? AND changed_time < ?"
+        f"{_SELECT} WHERE state = ? AND changed_time NOT BETWEEN ? AND ?"
         " AND pid NOT IN (SELECT pid FROM registrations) ORDER BY changed_time LIMIT ?"
     )
     return [
         Placement(row[0], row[1], row[2], AtHome(row[3]))
-        for row in txn.query(sql, [AtHome.MAKING.value, before, limit])
+        for row in txn.query(sql, [AtHome.MAKING.value, now - seconds, now + seconds, limit])
     ]
 
 

@@ -56,10 +56,10 @@ def end_making(txn: Txn, registration: Registration, pid: int, subid: int, now: 
     return finish_registration(txn, registration, pid)
 
 
-def unfinished(txn: Txn, before: int, limit: int) -> list[int]:
-    """Registrations whose providers were about to be made before this time."""
+def unfinished(txn: Txn, now: int, seconds: int, limit: int) -> list[int]:
+    """Registrations whose providers were about to be made longer ago than this; or will be, as the clock was set."""
     sql = (
         "SELECT r.number FROM registrations r JOIN pmdb p ON p.pid = r.pid"
-        " WHERE p.state = 'making' AND p.changed_time < ? AND r.state <> ? ORDER BY r.number LIMIT ?"
+        " WHERE p.state = 'making' AND p.changed_time NOT BETWEEN ? AND ? AND r.state <> ? ORDER BY r.number LIMIT ?"
     )
-    return [number for (number,) in txn.query(sql, [before, Progress.DONE.value, limit])]
+    return [number for (number,) in txn.query(sql, [now - seconds, now + seconds, Progress.DONE.value, limit])]

@@ -373,7 +373,8 @@ class Mover:
         if await self._database.interact(fence_epoch, move.pid) < move.epoch:  # it is not admitted
             if await self._front.write(front_moves.hold_again, move, engine.now()):
                 return
-            if not await self._database.interact(is_whole, move):
+            whole = await self._database.interact(is_whole, move)
+            if not whole or await self._copying(move, source).content_left():  # this database was restored
                 await self._copy_again(move, source)
                 return
         engine.scheduler.frozen.freeze(move.pid)
@@ -432,7 +433,7 @@ class Mover:
         return await self._database.interact(fence_epoch, move.pid) < fence.epoch or fence.obeyed_epoch < fence.epoch
 
     async def _copy_again(self, move: Move, source: SubLcc) -> None:
-        """This database was restored from a backup: the source still has all rows, and stands still."""
+        """This database was restored from a backup: the source still has all rows and content, and stands still."""
         if not await self._has_carrier(move, source):
             return
         copying = self._copying(move, source)
