@@ -114,6 +114,23 @@ def test_a_disk_that_failed_once_is_not_trusted_again_before_the_next_boot(
     assert start("boot2", 100).suspect == (20, 100)
 
 
+def test_what_is_verified_is_suspect_no_longer_on_a_disk_that_has_failed(
+    start: Start, disk: BadDisk, logged_errors: LoggedErrors
+) -> None:
+    start("boot1", 1).advance(20)
+    sync = start("boot2", 100)
+    assert sync.suspect == (20, 100)
+    disk.broken = True
+    with pytest.raises(OSError, match="Input/output"):
+        sync.intact(100)
+    assert sync.suspect == (20, 100)
+    with pytest.raises(OSError, match="earlier write"):
+        sync.intact(100)
+    assert sync.suspect == (0, 0)
+    assert start("boot2", 120).suspect == (0, 0) and logged_errors.flush("An earlier write to the disk failed")
+    assert start("boot3", 120).suspect == (20, 120), "what was written since may be lost"
+
+
 def test_the_mark_moves_only_after_the_sync_and_durably(tmp_path: Path) -> None:
     steps: list[str] = []
 
