@@ -44,7 +44,8 @@ CONSUMER = (sys.executable, "-S", "-c", READER)
 
 def begin(folder: Path, consumer: tuple[str, ...] = CONSUMER) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
-        [sys.executable, "-c", EXPORTER, *consumer],
+        # Whatever the tests run under: nohup and shells in the background ignore some.
+        ["env", "--default-signal=INT,HUP", sys.executable, "-c", EXPORTER, *consumer],
         cwd=folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -27,7 +27,9 @@ class NarrowTerminal:
         self._end, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.shown = b""
-        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
+        # Shells in the background ignore Ctrl-C, and so would it.
+        heeding = ["env", "--default-signal=INT", *command]
+        self.process = subprocess.Popen(heeding, stdin=slave, stdout=slave, stderr=slave, env=environment)
         os.close(slave)
 
     def __enter__(self) -> NarrowTerminal:
