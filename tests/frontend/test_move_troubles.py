@@ -86,35 +86,6 @@ async def _nothing(*_: Any) -> bool:
     return False
 
 
-@pytest.mark.long("mariadb")
-def test_a_destination_that_is_put_back_to_when_content_was_on_its_way(
-    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All rows were there already; the source still has the content."""
-    front = make_front()
-    pid = publish(front)
-    front.go(1)
-    before = front.rows(1, pid)
-    front.order(pid, 2)
-    front.holding.add("b")
-    front.go_until(MoveState.FREEZING)
-    while not front.sub(2).query("SELECT 1 FROM staged WHERE kind = 'pidb'"):
-        front.go(0.1)
-    backup = front.sub(2).database.now(dumped)
-    front.holding.clear()
-    front.log.clear()
-    with monkeypatch.context() as patched:
-        patched.setattr(mover.Mover, "_arrive", _nothing)
-        front.go_until(MoveState.FLIPPED)
-        front.holding.add("b")
-        restore(front.sub(2), backup)
-    front.go(2)
-    front.holding.clear()
-    front.go_until(MoveState.DONE)
-    front.go(5)
-    assert front.rows(2, pid) == before and front.log == []
-
-
 def test_a_source_that_is_put_back_after_the_flip_is_not_copied_again(
     make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,10 @@ async def _never(*_: Any) -> None:
     await Deferred()
 
 
+async def _nothing(*_: Any) -> None:
+    pass
+
+
 @pytest.mark.parametrize("state", ["copying", "freezing", "cancelled"])
 def test_it_arrives_before_a_later_move_goes_on(front: Front, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
     """Nothing of a fence is obeyed, or lifted, while rows are staged: they would be forgotten."""
@@ -133,3 +137,28 @@ def test_what_arrives_is_kept_while_the_front_ends_database_is_an_older_one(fron
     front.database.now(put_back, newer)
     front.go_until(MoveState.DONE, 2)
     assert front.rows(1, pid) == before and front.log == []
+
+
+def test_it_arrives_once_content_that_was_on_its_way_is_there(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows were there already; the source still has the content."""
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.order(pid, 2)
+    front.holding.add("b")
+    front.go_until(MoveState.FREEZING)
+    while not front.sub(2).query("SELECT 1 FROM staged WHERE kind = 'pidb'"):
+        front.go(0.1)
+    backup = front.sub(2).database.now(dumped)
+    front.holding.clear()
+    front.log.clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(mover.Mover, "_arrive", _nothing)
+        front.go_until(MoveState.FLIPPED)
+        front.holding.add("b")
+        restore(front.sub(2), backup)
+    front.go(2)
+    front.holding.clear()
+    front.go_until(MoveState.DONE)
+    front.go(5)
+    assert front.rows(2, pid) == before and front.log == []
