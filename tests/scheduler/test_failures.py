@@ -19,6 +19,10 @@ from tests.support.roles.scheduler import Bench
 from tests.support.tasks import SomeItems
 
 
+def _away(*_: object) -> None:
+    raise StoreUnavailable("away")
+
+
 def test_the_database_is_away_for_a_while(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.add(every=10**6)
     manager = bench.manager()
@@ -26,12 +30,9 @@ def test_the_database_is_away_for_a_while(bench: Bench, monkeypatch: pytest.Monk
     [job] = manager.given()
     bench.add(every=10**6)
 
-    def away(*_: object) -> None:
-        raise StoreUnavailable("away")
-
     with monkeypatch.context() as patch:
         for name in ("write", "select", "interact"):
-            patch.setattr(bench.database.blocking, name, away)
+            patch.setattr(bench.database.blocking, name, _away)
         manager.end(job, effects=Effects(items=("one",)))
         bench.pass_time(100)
         assert bench.engine.trouble == "away" and manager.peer.of(jobs.EndingsRecorded) == []
@@ -112,11 +113,8 @@ def test_a_job_that_is_killed_before_it_could_start_frees_its_resource(
         bench.add(resource="site", every=10**6)
     bench.pass_time(2)
 
-    def away(*_: object) -> None:
-        raise StoreUnavailable("away")
-
     with monkeypatch.context() as patch:
-        patch.setattr(bench.database.blocking, "write", away)
+        patch.setattr(bench.database.blocking, "write", _away)
         manager = bench.manager()
     assert manager.given() == [] and bench.engine.trouble == "away"
     bench.order(orders.JOB_KILL, 1)
@@ -133,11 +131,8 @@ def test_the_interval_of_a_resource_begins_when_the_start_is_committed(
         bench.add(resource="site", every=10**6)
     bench.pass_time(2)
 
-    def away(*_: object) -> None:
-        raise StoreUnavailable("away")
-
     with monkeypatch.context() as patch:
-        patch.setattr(bench.database.blocking, "write", away)
+        patch.setattr(bench.database.blocking, "write", _away)
         manager = bench.manager()
         bench.pass_time(40)
     bench.pass_time(2)
@@ -180,12 +175,9 @@ def test_a_job_whose_ending_waits_frees_its_resource(bench: Bench, monkeypatch: 
     bench.pass_time(2)
     [job] = manager.given()
 
-    def away(*_: object) -> None:
-        raise StoreUnavailable("away")
-
     with monkeypatch.context() as patch:
         for name in ("write", "select", "interact"):
-            patch.setattr(bench.database.blocking, name, away)
+            patch.setattr(bench.database.blocking, name, _away)
         manager.end(job)
         manager.lose()
         manager = bench.manager()
@@ -212,11 +204,8 @@ def test_a_commit_that_is_refused_when_its_manager_has_gone(bench: Bench, monkey
     bench.pass_time(2)
     [job] = manager.given()
 
-    def away(*_: object) -> None:
-        raise StoreUnavailable("away")
-
     with monkeypatch.context() as patch:
-        patch.setattr(bench.database.blocking, "write", away)
+        patch.setattr(bench.database.blocking, "write", _away)
         manager.end(job, JobState.RUNNING, commit=1, effects=Effects(items=("bad",)))
         manager.lose()
     bench.pass_time(3)

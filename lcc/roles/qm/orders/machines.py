@@ -221,7 +221,7 @@ class Machine:
     def may_grow(self, pid: int, since: float) -> bool:
         """Whether orders may follow those of this provider that are out here, if there is :attr:`room`.
 
-        :param since: the first of them went at this time, or later, if others wait for the robot.
+        :param since: while others wait for a robot, a run that began before this time may not grow.
         """
         run = self.runs.get(pid)
         return (
