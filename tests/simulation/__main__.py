@@ -8,7 +8,8 @@ Seeds that were run before with the same code are not run again.  One in a hundr
 each time, and must come out the same, event by event.  A violation is shown with its seed and the faults that it
 needs; ``--seed 123`` runs one seed and shows its log; ``--faults FILE`` (or ``-``) takes the faults from there.
 
-``--week`` runs one world for a week, without faults, and tells what grew in it.
+``--week`` runs one world for a week, without faults, and tells what grew in it.  ``--busy`` runs worlds with more
+providers than robots, without faults, and tells which of them waited for too long.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from twisted.logger import LogEvent, formatEvent, globalLogBeginner
 
+from .busy import show_busy
 from .fault import Fault, parse_fault
 from .many import needed, quietly, run_many
 from .results import Results
@@ -77,6 +79,7 @@ def main() -> int:
     help_moves = help_text.format("several LCCs behind a front end")
     kinds.add_argument("--moves", dest="kind", action="store_const", const=MOVES, help=help_moves)
     parser.add_argument("--week", action="store_true", help="one world for a week, in which nothing may grow")
+    parser.add_argument("--busy", action="store_true", help="worlds in which each provider must come to its turn")
     parser.add_argument("--until-found", action="store_true", help="stop at the first violation")
     parser.add_argument("--no-shrink", action="store_true")
     options = parser.parse_args()
@@ -84,6 +87,9 @@ def main() -> int:
     if options.week:
         quietly()
         return bool(show_week(str(options.first)))
+    if options.busy:
+        quietly()
+        return bool(show_busy(range(options.first, options.first + options.seeds)))
     if options.seed is not None:
         return bool(show(options.seed, faults).violations)
     results = Results(options.results, code_version())

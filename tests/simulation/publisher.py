@@ -327,3 +327,15 @@ class Publisher(Service):
                 site.rejected += accepted is False
                 return
             self._was_accepted(place, telling)
+
+
+class CarefulPublisher(Publisher):
+    """One that makes no mistakes, and nobody beside it.
+
+    Subclasses say when it tells what.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._second = self._mistakes = Random(0)
+        self._second.random = lambda: 1.0  # type: ignore[method-assign]

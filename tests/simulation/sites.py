@@ -91,12 +91,14 @@ class SiteFaults:
     :ivar cut: the connection is closed in the middle.
     :ivar hang: no answer, ever.
     :ivar slow: an answer after some seconds.
+    :ivar slow_seconds: these, at least and at most.
     """
 
     error: float = 0.0
     cut: float = 0.0
     hang: float = 0.0
     slow: float = 0.0
+    slow_seconds: tuple[float, float] = (0.5, 8)
 
 
 class Place(NamedTuple):
@@ -194,6 +196,7 @@ class Site:
         self.miscounted: list[str] = []
         """Greetings whose count of errors was not that of the errors that they showed."""
         self.hours = ""
+        self.priority = 0
         self.bandwidth_bytes: int | None = None
         self.interval_seconds: float | None = None
         self.files_max: int | None = None
@@ -451,7 +454,7 @@ class OriginProtocol(Protocol):
             if luck < rate:
                 if act == -2:
                     return
-                delay += site.chance.uniform(0.5, 8) if act == 0 else 0.0
+                delay += site.chance.uniform(*faults.slow_seconds) if act == 0 else 0.0
                 self._call = self._reactor.callLater(delay, self._answer, path, act)
                 return
             luck -= rate

@@ -12,11 +12,9 @@ import attrs
 from twisted.application.service import Service
 
 from lcc.config import WatchedConfig
-from lcc.model import Provider
 from lcc.protocols.cp_uns import CpMessage, SetBegin
 from lcc.roles.uns import session as uns_session
 from lcc.services import manager, scheduler, spider
-from lcc.storage.providers.providers import add_provider
 from lcc.storage.providers.watched import find_or_make_watched
 from lcc.testing.simulated.database import DatabaseServer
 from lcc.testing.simulated.process import Process
@@ -189,7 +187,6 @@ class System(World):
 
     def _add_site(self, number: int) -> None:
         site = Site(self.timeline, number, f"10.1.0.{number}", self.plain)
-        self.network.names[site.name] = (site.address,)
         chance = site.chance
         if chance.random() < 0.3:
             first = chance.randrange(24)
@@ -207,20 +204,8 @@ class System(World):
                 site.files_max = quotas.choice((3, 6, 12, 60))
             else:
                 site.space_max_bytes = quotas.choice((9_000, 40_000, 500_000, site.size_bytes + TIGHT_BYTES))
-        provider = Provider(
-            0,
-            (site.root,),
-            f"sha256${'00' * 16}${_hash(site.password)}",
-            hours=site.hours,
-            bandwidth_bytes=site.bandwidth_bytes,
-            interval_seconds=site.interval_seconds,
-            files_max=site.files_max,
-            space_max_bytes=site.space_max_bytes,
-            priority=chance.choice((0, 0, 1, 2)),
-            full_sets=None,
-            allow_private=True,
-        )
-        site.pid = self._home_of(site).database.now(add_provider, provider)
+        site.priority = chance.choice((0, 0, 1, 2))
+        self.add_site(site, self._home_of(site).database)
         if self.front is not None:
             self.front.count_connections_apart(site)
         self.sites.append(site)
@@ -389,9 +374,3 @@ class System(World):
         uns_session.Session._begin = self._begin_of_a_set  # type: ignore[method-assign]
         if self.tls is not None:
             self.tls.end()
-
-
-def _hash(password: str) -> str:
-    import hashlib
-
-    return hashlib.sha256(bytes(16) + password.encode()).hexdigest()

@@ -10,7 +10,6 @@ less in the first half of the periods than it is in the second half.
 from __future__ import annotations
 
 import gc
-import hashlib
 import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -25,10 +24,8 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from lcc.config import WatchedConfig
-from lcc.model import Provider
 from lcc.model.tasks import JobSpec
 from lcc.services import manager, scheduler
-from lcc.storage.providers.providers import add_provider
 from lcc.storage.providers.watched import find_or_make_watched
 from lcc.testing.simulated.connection import Connection, End
 from lcc.testing.simulated.database import DatabaseServer
@@ -40,7 +37,7 @@ from lcc.testing.simulated.timeline import EPOCH, Timeline
 from .follower import Copy, Follower
 from .notifier import Notifier, WatchedSite
 from .one_lcc import Lcc, LccSettings
-from .publisher import Publisher
+from .publisher import CarefulPublisher
 from .sites import Site, identity
 from .spoken import Spoken
 from .tasks import CONFIGURATION, MANAGER_NAMES, MANAGERS, SCHEDULER, TASK_SITE, TaskSite, TaskSiteServer, TaskWorld
@@ -69,15 +66,12 @@ _TASK_PAGES = 8
 """That jobs notify of."""
 
 
-class DailyPublisher(Publisher):
+class DailyPublisher(CarefulPublisher):
     """A provider's tools, run some times in each period."""
 
     def __init__(self, period: float, *args: Any) -> None:
         super().__init__(*args)
         self._period = period
-        self._second = Random(0)
-        self._second.random = lambda: 1.0  # type: ignore[method-assign]  # there is no other session
-        self._mistakes = self._second
 
     async def _publish(self) -> None:
         site, number = self._site, 0
@@ -145,13 +139,9 @@ class Week(World):
     def _add_site(self, number: int, limits: dict[str, Any]) -> Site:
         site = Site(self.timeline, number, f"10.1.0.{number}")
         site.stays_open = False
-        site.files_max = limits.get("files_max")
-        self.network.names[site.name] = (site.address,)
-        password = hashlib.sha256(bytes(16) + site.password.encode()).hexdigest()
-        provider = Provider(
-            0, (site.root,), f"sha256${'00' * 16}${password}", full_sets=None, allow_private=True, **limits
-        )
-        site.pid = self.lcc.database.now(add_provider, provider)
+        for name, value in limits.items():
+            setattr(site, name, value)
+        self.add_site(site, self.lcc.database)
         build = partial(self._publisher, site)
         self.add_process(f"site{number}", site.address, build)
         return site

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,11 +13,15 @@ from twisted.application.service import MultiService
 
 from lcc.config import BotConfig, Config, parse_config
 from lcc.interfaces import IFetcher
+from lcc.model import Provider
 from lcc.services.process.environment import Environment
+from lcc.storage.providers.providers import add_provider
 from lcc.testing.simulated.database import DatabaseServer, SimulatedDatabase
 from lcc.testing.simulated.network import Network
 from lcc.testing.simulated.process import Machine, Process
 from lcc.testing.simulated.timeline import Timeline
+
+from .sites import Site
 
 Fetchers = Callable[[Any, BotConfig], dict[str, IFetcher]]
 
@@ -74,6 +79,25 @@ class World:
     def _database(self, process: Process, url: str, home: Path, *args: Any, **named: Any) -> SimulatedDatabase:
         server = self.databases[url.removeprefix("sqlite:/").partition("/")[0]]
         return SimulatedDatabase(server, process, url, home, *args, **named)
+
+    def add_site(self, site: Site, database: DatabaseServer) -> None:
+        """A site, and its provider: its name is known, and it is told which provider it is."""
+        self.network.names[site.name] = (site.address,)
+        password = sha256(bytes(16) + site.password.encode()).hexdigest()
+        provider = Provider(
+            0,
+            (site.root,),
+            f"sha256${'00' * 16}${password}",
+            hours=site.hours,
+            bandwidth_bytes=site.bandwidth_bytes,
+            interval_seconds=site.interval_seconds,
+            files_max=site.files_max,
+            space_max_bytes=site.space_max_bytes,
+            priority=site.priority,
+            full_sets=None,
+            allow_private=True,
+        )
+        site.pid = database.now(add_provider, provider)
 
     # What runs.
 
