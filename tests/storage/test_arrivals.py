@@ -78,13 +78,13 @@ TIMES = ("until_time", "owed_time", "since_time", "saved_time")
         ("retry-after", 0, (1300, 400, 900, 0)),
         ("retry-after", NOW, (1300, 400, 900, NOW)),
         ("retry-after", NOW + 1, (1300, 400, 900, NOW + 1)),
-        # The clock there is ahead: all is counted by this one, but nothing before 1970.
-        ("retry-after", NOW + 2, (1298, 398, 898, NOW)),
-        ("interval", NOW + 600, (700, 0, 300, NOW)),
+        # The clock there is ahead: all is counted by this one, but nothing before 1970.  It may be a second later.
+        ("retry-after", NOW + 2, (1299, 399, 898, NOW)),
+        ("interval", NOW + 600, (701, 0, 300, NOW)),
         # It was saved a while ago, or that clock is behind: what is short counts from now.
-        ("retry-after", NOW - 10, (1300, 410, 900, NOW - 10)),
-        ("interval", NOW - 10, (1310, 410, 900, NOW)),
-        ("bandwidth", NOW - 10, (1310, 410, 900, NOW)),
+        ("retry-after", NOW - 10, (1300, 411, 900, NOW - 10)),
+        ("interval", NOW - 10, (1311, 411, 900, NOW)),
+        ("bandwidth", NOW - 10, (1311, 411, 900, NOW)),
     ],
 )
 def test_times_of_another_clock(reason: str, saved: int, times: tuple[int, ...]) -> None:
@@ -93,6 +93,12 @@ def test_times_of_another_clock(reason: str, saved: int, times: tuple[int, ...])
     assert tuple(getattr(changed, name) for name in TIMES) == times
     nothing = _by_this_clock(delay._replace(owed_time=0.0, since_time=0.0), NOW)
     assert (nothing.owed_time, nothing.since_time) == (0.0, 0.0)
+
+
+def test_an_interval_is_not_shortened_by_the_fraction_of_a_second() -> None:
+    there, here = 5000.9, 1000.9
+    delay = Delay(7, there + 8, "interval", saved_time=there)
+    assert _by_this_clock(delay, int(here)).until_time >= here + 8
 
 
 def test_whose_counters_are_staged(queue: Queue) -> None:

@@ -44,6 +44,8 @@ _AHEAD_SECONDS = 2.0
 """Clocks that differ less are taken for equal."""
 _COUNTED_FROM_NOW = ("bandwidth", "interval")
 """Reasons of delays that a clock which is behind must not shorten."""
+_ENDS = ("until_time", "owed_time")
+"""Times of a delay that must not come too early."""
 _DAMAGED = "damaged"
 """Kind of staged rows that name content that could not be copied: machine and file at the source."""
 _ROOTS = ("proots", "formerroots")
@@ -218,6 +220,8 @@ def _by_this_clock(delay: Delay, now: int) -> Delay:
 
     The source's clock may be ahead; or behind, which looks as if the delay had been saved long ago.  So what was left
     of an interval, and of a debt, counts from now: they are short.
+
+    :param now: in whole seconds: it may be nearly a second later.
     """
     ahead = delay.saved_time - now
     if not delay.saved_time or 0 <= ahead < _AHEAD_SECONDS:
@@ -225,8 +229,11 @@ def _by_this_clock(delay: Delay, now: int) -> Delay:
     names: tuple[str, ...] = ("until_time", "owed_time", "since_time", "saved_time")
     if ahead < 0:
         names = ("until_time", "owed_time", "saved_time") if delay.reason in _COUNTED_FROM_NOW else ("owed_time",)
-    times = {name: getattr(delay, name) for name in names}
-    return delay._replace(**{name: max(0.0, time - ahead) for name, time in times.items() if time})
+    changed = {}
+    for name in names:
+        if time := getattr(delay, name):
+            changed[name] = max(0.0, time - ahead + (1.0 if name in _ENDS else 0.0))
+    return delay._replace(**changed)
 
 
 def tell_work(write: WriteTransaction, pid: int, priority: int) -> None:
