@@ -131,6 +131,26 @@ def test_what_is_verified_is_suspect_no_longer_on_a_disk_that_has_failed(
     assert start("boot3", 120).suspect == (20, 120), "what was written since may be lost"
 
 
+def test_what_is_verified_is_suspect_no_longer_on_a_disk_that_takes_nothing(
+    start: Start, disk: BadDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even the mark.  What is suspect is verified at each connection."""
+    start("boot1", 1).advance(20)
+    sync = start("boot2", 100)
+
+    def fails(*_: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("lcc.storage.disk.content_sync.write_durably", fails)
+    disk.broken = True
+    for _ in range(2):
+        with pytest.raises(OSError, match="Input/output"):
+            sync.intact(100)
+    assert sync.suspect == (0, 0)
+    with pytest.raises(OSError, match="earlier write"):
+        sync.intact(100)
+
+
 def test_the_mark_moves_only_after_the_sync_and_durably(tmp_path: Path) -> None:
     steps: list[str] = []
 

@@ -143,9 +143,7 @@ class ContentSync:
         """No file is suspect any longer; ``upto`` and what is raised as in :meth:`advance`."""
         if self._mark.state == FAILED and self._mark.suspect_upto:
             # Reading has shown that; what the failed write was of is suspect after the next boot.
-            mark = attrs.evolve(self._mark, suspect_upto=0)
-            write_durably(self._path, mark.to_bytes(), self._disk)
-            self._mark = mark
+            self._write(attrs.evolve(self._mark, suspect_upto=0))
         self._sync_all()
         if self._mark.state == SUSPECT:
             self._write(SyncMark(upto, RUNNING, self._boot))
