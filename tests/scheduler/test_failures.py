@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from twisted.internet.task import deferLater
 
 from lcc.errors import StoreUnavailable
-from lcc.model.tasks import Effects, FollowUp, JobResult, JobSpec, JobState
+from lcc.model.tasks import Assigned, Effects, FollowUp, JobResult, JobSpec, JobState, StartedJob
 from lcc.protocols import jobs
 from lcc.protocols.endings import write_ending
 from lcc.storage.tasks import orders
@@ -140,6 +142,37 @@ def test_the_interval_of_a_resource_begins_when_the_start_is_committed(
     manager.end(job)
     bench.pass_time(50)
     assert manager.given() == [], "it was chosen long before"
+    bench.pass_time(20)
+    assert len(manager.given()) == 1
+
+
+@pytest.mark.parametrize("order", [False, True], ids=["nothing else", "an order"])
+def test_the_interval_of_a_resource_begins_when_the_job_goes_out(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, order: bool
+) -> None:
+    """The start is written for 40 seconds; the table has the time when that began."""
+    bench.order(orders.RESOURCE_SET, name="site", interval_seconds=60)
+    for _ in range(2):
+        bench.add(resource="site", every=10**6)
+    bench.pass_time(2)
+    start_jobs = bench.engine.store.start_jobs
+
+    async def slowly(chosen: Sequence[Assigned], now: int) -> list[StartedJob]:
+        await deferLater(bench.clock, 40)  # type: ignore[arg-type]
+        return await start_jobs(chosen, now)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.engine.store, "start_jobs", slowly)
+        manager = bench.manager()
+        bench.pass_time(38)
+        assert manager.given() == []
+        bench.pass_time(4)
+    [job] = manager.given()
+    manager.end(job)
+    if order:  # then resources are read again
+        bench.order(orders.RESOURCE_SET, name="other", interval_seconds=60)
+    bench.pass_time(50)
+    assert manager.given() == []
     bench.pass_time(20)
     assert len(manager.given()) == 1
 

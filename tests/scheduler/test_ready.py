@@ -76,13 +76,52 @@ def test_a_resource_has_an_interval() -> None:
     lines.set_interval("r", 60, 50)
     assert ids(lines, Taker(), now=100) == []
     assert ids(lines, Taker(), now=110) == [1]
+    lines.use("r", 1, 115)  # it took a while to start it
     lines.release("r", 1)
-    assert ids(lines, Taker(), now=169) == []
-    assert ids(lines, Taker(), now=170) == [2]
+    assert ids(lines, Taker(), now=174) == []
+    assert ids(lines, Taker(), now=175) == [2]
+    lines.use("r", 2, 175)
     lines.release("r", 2)
     lines.add(job(3, resource="r"))
     lines.set_interval("r", 0, 0)
-    assert ids(lines, Taker(), now=171) == [3]
+    assert ids(lines, Taker(), now=176) == [3]
+
+
+def test_the_later_use_of_a_resource_counts() -> None:
+    """It is stored when the start is ordered; the job goes out after the commit."""
+    lines = ready(job(1, resource="r"), job(2, resource="r"))
+    lines.set_interval("r", 60, 0)
+    lines.use("r", 7, 150)
+    lines.release("r", 7)
+    lines.set_interval("r", 60, 110)
+    assert ids(lines, Taker(), now=209) == []
+    lines.set_interval("r", 100, 110)
+    assert ids(lines, Taker(), now=249) == []
+    lines.set_interval("r", 80, 160)
+    assert ids(lines, Taker(), now=239) == []
+    assert ids(lines, Taker(), now=240) == [1]
+    lines.release("r", 1)
+    # The clock is set back.
+    lines.use("r", 8, 300)
+    lines.release("r", 8)
+    lines.no_later_than(200)
+    lines.set_interval("r", 80, 200)
+    assert ids(lines, Taker(), now=279) == []
+    assert ids(lines, Taker(), now=280) == [2]
+    # It was removed, and added again.
+    lines.set_interval("r", 0, 0)
+    lines.set_interval("r", 80, 0)
+    lines.release("r", 2)
+    lines.add(job(3, resource="r"))
+    assert ids(lines, Taker(), now=281) == [3]
+
+
+def test_a_job_that_does_not_start_uses_no_interval() -> None:
+    lines = ready(job(1, resource="r"), job(2, resource="r"))
+    lines.set_interval("r", 60, 0)
+    assert ids(lines, Taker(), now=100) == [1]
+    lines.release("r", 1)
+    assert ids(lines, Taker(), now=101) == [2]
 
 
 def test_hosts_and_executables() -> None:

@@ -315,6 +315,7 @@ class Scheduler:
         steps, after = self._steps, await self.store.bound_waits(0, now)
         while after is not None:
             after = await self.store.bound_waits(after, now)
+        self.ready.no_later_than(now)
         await self._read_resources()
         self.ready.clear()  # jobs are due at other times now
         self._loaded = _FIRST
@@ -525,9 +526,9 @@ class Scheduler:
             # Until it is known to be committed: the same again.
             started = await self.store.start_jobs(chosen, now)
             giving, self._giving = self._giving, []
-            self._send(started, giving, now)
+            self._send(started, giving)
 
-    def _send(self, started: list[StartedJob], giving: list[tuple[DueJob, Manager]], now: int) -> None:
+    def _send(self, started: list[StartedJob], giving: list[tuple[DueJob, Manager]]) -> None:
         found = {job.id: job for job in started}
         self.counters.started += len(started)
         for due, manager in giving:
@@ -535,7 +536,7 @@ class Scheduler:
             if job is None:
                 self.ready.release(due.resource, due.id)  # it was killed, or changed, meanwhile
                 continue
-            self.ready.use(due.resource, due.id, now)  # it was chosen some time ago, if the database was away
+            self.ready.use(due.resource, due.id, self.now())  # it may have been chosen a while ago
             if manager.connection is None or not manager.connection.ready:
                 # The manager may be forgotten by now: then nobody else would miss the job.  If it is there again, and
                 # has yet to say what it has, it may say so as it was before it had this one, and would run it though

@@ -81,6 +81,8 @@ class ReadyJobs:
         """Resource -> the job that has it."""
         self._free_times: dict[str, float] = {}
         """Resource -> when it may be used again."""
+        self._used_times: dict[str, float] = {}
+        """Resource that has an interval -> when it was used last."""
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -174,12 +176,13 @@ class ReadyJobs:
     # Resources.
 
     def use(self, resource: str, job: int, started_time: float) -> None:
-        """A job has this resource, since then; empty: it needs none."""
+        """A job has this resource, and has started then; empty: it needs none."""
         if resource:
             self._users[resource] = job
             interval = self.intervals.get(resource, 0)
             if interval:
                 self._free_times[resource] = started_time + interval
+                self._used_times[resource] = started_time
 
     def release(self, resource: str, job: int) -> None:
         """It has not any longer."""
@@ -188,14 +191,23 @@ class ReadyJobs:
             self._reopen(self._aside.pop(resource, ()))
 
     def set_interval(self, resource: str, interval_seconds: int, started_time: float) -> None:
-        """A resource has this interval from now on; 0: none."""
+        """A resource has this interval from now on; 0: none.
+
+        :param started_time: of the last job that used it, as stored; such a job may have gone out later.
+        """
         self.intervals[resource] = interval_seconds
         self._free_times.pop(resource, None)
-        if interval_seconds and started_time:
-            self._free_times[resource] = started_time + interval_seconds
+        used_time = max(started_time, self._used_times.get(resource, 0.0))
+        if interval_seconds and used_time:
+            self._free_times[resource] = used_time + interval_seconds
         if not interval_seconds:
             del self.intervals[resource]
+            self._used_times.pop(resource, None)
         self._reopen(self._aside.pop(resource, ()))
+
+    def no_later_than(self, now: float) -> None:
+        """The clock was set back: nothing was used later than now.  Intervals are to be set again."""
+        self._used_times = {name: min(time, now) for name, time in self._used_times.items()}
 
     # The choice.
 
@@ -241,7 +253,8 @@ class ReadyJobs:
                 job = self._jobs.pop(heapq.heappop(line)[1])
                 chosen.append((job, taker))
                 room.give(taker, need.kind)
-                self.use(need.resource, job.id, now)
+                if need.resource:
+                    self._users[need.resource] = job.id  # it is used when the job has started
                 self._reopen([need])
                 self._drop_empty(need)
             if kind in self._open:
