@@ -67,6 +67,37 @@ def test_an_order_from_before_private_addresses_were_allowed(queue: Queue, priva
     queue.check_books()
 
 
+def test_an_order_from_before_private_addresses_were_allowed_of_a_row_that_was_tried_before(queue: Queue) -> None:
+    """However often, and why: it is tried again, once."""
+    queue.send(1, notice("a"))
+    for error in (503, 503, code("dns-failed"), 503):
+        (row,) = queue.rows()
+        queue.record(queue.failed(row, error), now=NOON)
+        queue.open_retries(2 * NOON)
+    queue.database.now(lambda txn: txn.execute("UPDATE pidb SET allow_private = 1"))
+    for _ in range(2):
+        (row,) = queue.rows()
+        assert queue.stats("errseq") == 0
+        queue.record(queue.failed(row, code("address-forbidden")), now=2 * NOON)
+        queue.open_retries(3 * NOON)
+    assert not queue.rows() and queue.stats("errseq") == 1
+    queue.check_books()
+
+
+def test_an_address_that_is_never_allowed_is_not_tried_for_ever(queue: Queue) -> None:
+    """Its name resolves to that now and then only."""
+    queue.database.now(lambda txn: txn.execute("UPDATE pidb SET allow_private = 1"))
+    queue.send(1, notice("a"))
+    tried = 0
+    while rows := queue.rows():
+        error = (503, code("address-forbidden"))[tried % 2]
+        tried += 1
+        queue.record(queue.failed(rows[0], error), now=tried * NOON)
+        queue.open_retries((tried + 1) * NOON)
+    assert 7 <= tried <= 8 and queue.stats("errseq") == 1
+    queue.check_books()
+
+
 def test_a_file_that_another_row_has_taken_over_is_not_removed(queue: Queue) -> None:
     """Content of a provider that arrives is its carrier's first; the result that brought it comes once more."""
     queue.send(1, notice("a"))

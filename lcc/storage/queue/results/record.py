@@ -214,9 +214,9 @@ def _decide_one(work: ResultRows, result: FetchResult, row: QueueRow | None) -> 
         outcome = work.rules.outcome(
             result.code, result.generation, not row.delete, row.generation, row.attempts, row.unreached
         )
-        may_be_allowed = outcome is Outcome.KEEP and result.code == _ADDRESS_FORBIDDEN and not row.attempts
-        if may_be_allowed and work.allows_private(row.pid):
-            outcome = Outcome.RETRY  # since its order went out
+        is_forbidden = outcome is Outcome.KEEP and result.code == _ADDRESS_FORBIDDEN
+        if is_forbidden and work.allows_private(row.pid) and work.last_error(row) != _ADDRESS_FORBIDDEN:
+            outcome = Outcome.RETRY  # it may be allowed since its order went out; once, as some addresses never are
     if row is None or outcome is Outcome.DISCARD:
         work.discard_file(result)
         if row is not None:

@@ -80,6 +80,10 @@ class ResultRows:
             self._private[pid] = bool(self.txn.value("SELECT allow_private FROM pidb WHERE pid = ?", [pid], 0))
         return self._private[pid]
 
+    def last_error(self, row: QueueRow) -> int:
+        """Why this row is tried again; 0: it is not."""
+        return int(self.txn.value("SELECT bad_code FROM qdb WHERE urlkey = ?", [row.key], 0))
+
     def pend(self, key: bytes, count: int) -> None:
         """Add the row of this key to the pending URLs of its provider, or remove it."""
         row, cached = self.queue.get(key), self.cache.get(key)
