@@ -26,7 +26,6 @@ from lcc.roles.cu.web.site import build_site
 from lcc.roles.cu.xml.session import XmlUsers
 from lcc.services.common import AtStop, HomeService, RoleOptions, RoleService
 from lcc.services.process.environment import Environment, real_environment
-from lcc.services.process.heap import FreedMemory
 from lcc.services.process.manhole import add_console
 from lcc.services.process.telemetry import watched
 from lcc.storage.database.database import Database, DatabaseService
@@ -160,8 +159,6 @@ def build_with(
     metrics = CuMetrics(engine, parts.database.counts, DatabaseProbe(parts.database.interact, reactor))
     services = RoleService(role, CuCommands(engine), metrics)
     for service in (
-        # Packages are made by threads, whose heaps would each grow to its peak.
-        *([FreedMemory(reactor)] if environment.package_threads is None else []),
         HomeService(config.home, environment.disk),
         HomeService(where.temporary, environment.disk),
         *before,
@@ -296,6 +293,7 @@ def _without_token(config: Config, port: str) -> str:
 
 def makeService(options: Options, environment: Environment | None = None) -> MultiService:
     """For ``twistd`` and the simulation."""
-    environment = environment or real_environment()
+    # Packages are made by threads, whose heaps would each grow to its peak.
+    environment = environment or real_environment(one_heap=True)
     role = build(options.config, environment)
     return watched(role, options.config, environment, "cu.metrics", role)

@@ -74,6 +74,7 @@ def build(config: Config, environment: Environment) -> RoleService:
 
 def makeService(options: Options, environment: Environment | None = None) -> MultiService:
     """For ``twistd`` and the simulation."""
-    environment = environment or real_environment()
+    # Packages are made by threads, whose heaps would each grow to its peak.
+    environment = environment or real_environment(one_heap=True)
     role = build(options.config, environment)
     return watched(role, options.config, environment, "cu.metrics", role)

@@ -20,7 +20,6 @@ from lcc.roles.extraction import ExtractionPool, spawn_by
 from lcc.search.interfaces import INDEX, LOCK, REBUILD
 from lcc.services.common import HomeService, RoleOptions, RoleService
 from lcc.services.process.environment import Environment, real_environment
-from lcc.services.process.heap import FreedMemory
 from lcc.services.process.manhole import add_console
 from lcc.services.process.telemetry import watched
 from lcc.storage.database.database import DatabaseService
@@ -166,7 +165,6 @@ def build(config: Config, environment: Environment) -> RoleService:
     secure = listen.startswith(("tls:", "ssl:")) or settings.url.startswith("https:")
     site = build_site(engine, readers, client, environment.token, secure, environment.in_thread, reactor)
     for service in (
-        FreedMemory(reactor),
         HomeService(config.home, disk),
         environment.lock(folder / LOCK),
         *([DatabaseService(database)] if database is not None else []),
@@ -180,6 +178,7 @@ def build(config: Config, environment: Environment) -> RoleService:
 
 def makeService(options: Options, environment: Environment | None = None) -> MultiService:
     """For ``twistd`` and the simulation."""
-    environment = environment or real_environment()
+    # Threads write the index, and their heaps would not shrink.
+    environment = environment or real_environment(one_heap=True)
     role = build(options.config, environment)
     return watched(role, options.config, environment, "search.metrics", role)

@@ -15,7 +15,6 @@ from lcc.config import parse_config
 from lcc.errors import ConfigError
 from lcc.services import cu
 from lcc.services.process.environment import real_environment
-from lcc.services.process.heap import FreedMemory
 from lcc.transport.links import PortService
 from tests.support.databases import Backend
 
@@ -48,7 +47,6 @@ async def test_each_asks_for_what_it_needs(backend: Backend) -> None:
         backend.home,
     )
     services = cu.build(config, real_environment(reactor))
-    assert isinstance(services.services[0], FreedMemory), "before there are threads"
     services.startService()
     try:
         ports = {port.setting: port for port in services if isinstance(port, PortService)}

@@ -25,6 +25,7 @@ from lcc.fetchers.registry import build_fetchers
 from lcc.interfaces import IFetcher
 from lcc.metrics.supervisor import Supervisor, own_supervisor
 from lcc.services.process.garbage import collect_old_garbage
+from lcc.services.process.heap import give_back_freed_memory
 from lcc.services.process.second_signal import end_at_second_signal
 from lcc.storage.disk.content_sync import boot_id
 from lcc.storage.disk.file_system import DISK, Disk
@@ -93,10 +94,11 @@ def _database(*arguments: Any, **more: Any) -> Database:
     return Database(*arguments, **more)
 
 
-def real_environment(reactor: Any = None) -> Environment:
+def real_environment(reactor: Any = None, *, one_heap: bool = False) -> Environment:
     """The machine that this process runs on.
 
-    :param reactor: None: the process's own, imported only now.
+    :param reactor: None: the process's own, imported only now; and the process is set up.
+    :param one_heap: as part of that, all threads share a heap, which shrinks again.
     """
     if reactor is None:
         from twisted.internet import reactor
@@ -104,6 +106,8 @@ def real_environment(reactor: Any = None) -> Environment:
         use_boot_time(reactor)
         end_at_second_signal(reactor)
         collect_old_garbage(reactor)
+        if one_heap:
+            give_back_freed_memory(reactor)
         # Files of this process are private to its user.  twistd's --umask, which comes later, wins.
         os.umask(0o077)
     return Environment(
