@@ -133,7 +133,7 @@ test: venv system
 	@$(PYTEST) $(ARGS)
 
 # What takes long, in full: the slow tests on both databases, random kills and clocks in more rounds; of all other
-# folders what is marked as long.
+# folders what is marked as long (but for "make test-deb").
 LONG_TESTS = tests/integration tests/engines tests/galera tests/reliability tests/strings tests/cuts \
 	tests/benchmarks tests/cu/test_resourcesync.py tests/export/test_wacz.py tests/documents/test_zsh.py \
 	tests/qm/test_random_clocks.py tests/robots tests/simulation tests/storage/test_frontier_model.py \
@@ -141,7 +141,7 @@ LONG_TESTS = tests/integration tests/engines tests/galera tests/reliability test
 
 test-long: venv system $(STAMPS)/replaywebpage
 	@LCC_LONG=1 LCC_EXPORT_ROUNDS=20 $(PYTEST) $(ARGS) $(LONG_TESTS)
-	@LCC_LONG=1 $(PYTEST) $(ARGS) -m long $(LONG_TESTS:%=--ignore=%) tests
+	@LCC_LONG=1 $(PYTEST) $(ARGS) -m long $(LONG_TESTS:%=--ignore=%) --ignore=tests/packaging/test_debian.py tests
 
 # One cluster for all: one process.
 galera: venv system

@@ -12,6 +12,7 @@ from lcc.errors import code
 from lcc.model import FETCH_NOW, Ahead, Cursor, QueueRow, Recorded, UrlNotice, Waiting, retry_slot, retry_time
 from lcc.roles.qm.schedule.delays import SITE, Delays
 from lcc.roles.qm.schedule.ready_queue import ReadyQueue
+from lcc.roles.qm.schedule.runs import Behind
 from lcc.roles.qm.schedule.scheduler import Scheduler
 from lcc.roles.qm.schedule.work import FetchInfo, Limits, ProviderWork
 
@@ -233,7 +234,7 @@ class ModelStore:
         """
         room = dict.fromkeys(self.orders, 99)
         for work in self.subject.take_more(
-            self.now, self.most, lambda work: room.get(work.pid, 0), lambda _: contended
+            self.now, self.most, lambda work: Behind(room.get(work.pid, 0), contended)
         ):
             self._out(work)
         assert all(len(rows) <= self.most for rows in self.orders.values()), "more than may be out"

@@ -370,6 +370,7 @@ def test_a_run_that_waits_at_the_botm_comes_to_its_turn(make_world: MakeWorld, p
     uns.send_set(3, late, pages(0))
     robots = Robots(botm, 2)
     steps = 0
+    assert of(botm, late)
     while of(botm, late):
         robots.fetch()
         world.advance(1)

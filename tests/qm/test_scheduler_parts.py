@@ -173,13 +173,16 @@ def test_a_provider_that_is_gone_is_not_remembered(monkeypatch: pytest.MonkeyPat
     kept.owes(1, 7)
     kept.began(1, NOW)
     kept.learn(1, Limits(priority=2))
+    kept.is_slow(1, 30.0)
     kept.discard(1)
     kept.comes(work)
     assert (kept.delayed, work.served, work.unpaid_bytes, kept.priority(1), kept.take_began(1)) == ({}, 0, 0, 0, 0)
+    assert work.page_seconds == 0
     # Of so many the priorities are known; those that were learnt longest ago go first.
-    monkeypatch.setattr(inactive_module, "_PRIORITIES_KEPT", 2)
+    monkeypatch.setattr(inactive_module, "_KEPT", 2)
     for pid in (1, 2, 1, 3):
         kept.learn(pid, Limits(priority=1))
+        kept.is_slow(pid, 30.0)
     assert [kept.priority(pid) for pid in (1, 2, 3)] == [1, 0, 1]
 
 

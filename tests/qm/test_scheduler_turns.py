@@ -9,6 +9,7 @@ import pytest
 from lcc.model import FETCH_NOW, Ahead, Cursor, ProviderHosts, QueueRow, Recorded, Waiting
 from lcc.roles.qm.schedule.hosts import ALL, HostGroups
 from lcc.roles.qm.schedule.ready_queue import Ready
+from lcc.roles.qm.schedule.runs import Behind
 from lcc.roles.qm.schedule.scheduler import Scheduler
 from lcc.roles.qm.schedule.work import START, FetchInfo, Limits, ProviderWork
 from tests.qm.model import DNS, NOW, key_of, row_of, scheduler
@@ -56,12 +57,12 @@ class Rig:
         return None if work is None else (work.pid, [row.seq for row, _ in work.rows_out])
 
     def more(self, most: int = 4, room: int = 9, contended: bool = False) -> list[tuple[int, list[int]]]:
-        found = self.subject.take_more(NOW, most, lambda work: room, lambda work: contended)
+        found = self.subject.take_more(NOW, most, lambda work: Behind(room, contended))
         return [(work.pid, [row.seq for row, _ in work.rows_out]) for work in found]
 
-    def end(self, pid: int, seq: int, code: int = 0, wire_bytes: int = 0) -> QueueRow:
+    def end(self, pid: int, seq: int, code: int = 0, wire_bytes: int = 0, seconds: float = 0.0) -> QueueRow:
         (row,) = (row for row in self.rows if (row.pid, row.seq) == (pid, seq))
-        self.subject.finished(pid, row.key, code, wire_bytes, NOW)
+        self.subject.finished(pid, row.key, code, wire_bytes, NOW, seconds)
         if not code:
             self.rows.remove(row)
             self.subject.recorded([(row.key, row.generation)], NOTHING, NOW)
@@ -161,14 +162,32 @@ def test_a_quantum_ends_where_runs_wait_for_a_robot() -> None:
     assert rig.take(8) == (1, [5, 6, 7, 8])
 
 
-def test_a_run_does_not_grow_where_a_higher_priority_may_wait_for_its_robot() -> None:
-    rig = Rig((1, 1, 0), (2, 2, 1), run_rows=8)
-    rig.subject.fill(2)
+def test_of_a_slow_site_no_more_is_out_than_is_fetched_in_time() -> None:
+    rig = Rig((1, 1, 0), rows=40, run_rows=8, read_ahead=40, quantum_urls=99)
+    rig.subject.run_seconds = 60.0
+    rig.subject.fill(1)
     rig.read()
-    assert rig.take(2) == (2, [1, 2]) and rig.take(2) == (1, [1, 2])
-    assert rig.more(8, contended=True) == [(2, [3, 4, 5, 6, 7, 8])]
-    rig.end(1, 1)
-    assert rig.more(8) == [(1, [3, 4, 5, 6, 7, 8])]
+    assert rig.take(8) == (1, [1, 2, 3, 4, 5, 6, 7, 8])
+    for seq in range(1, 8):
+        rig.end(1, seq, seconds=20.0)
+    assert rig.more(8) == [(1, [9, 10])]
+    rig.end(1, 8, seconds=40.0)  # 25 on an average of the last ones
+    assert rig.more(8) == []
+    rig.end(1, 9, seconds=25.0)
+    assert rig.more(8) == [(1, [11])]
+    rig.end(1, 10, seconds=1000.0)
+    rig.end(1, 11)  # of an older BOT-M, which does not say it
+    assert rig.take(8) == (1, [12]), "one at least"
+    rig.end(1, 12)
+    (work,) = rig.active(1)
+    rig.subject._give_up(work)
+    rig.subject.fill(1)
+    rig.read()
+    assert rig.take(8) == (1, [13]), "it is known in its next turn, too"
+    for seq in range(13, 30):
+        rig.end(1, seq, seconds=1.0)
+        rig.take(1)
+    assert rig.more(8) == [(1, list(range(31, 38)))], "it is fast again"
 
 
 def test_a_run_grows_once_it_is_half_done_and_within_what_it_may_bring() -> None:

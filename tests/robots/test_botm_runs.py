@@ -438,7 +438,7 @@ def test_a_run_of_which_nothing_can_be_begun_leaves_its_place(bench: Bench) -> N
     qm, _ = bench.qm()
     bot, _ = bench.robot(1)
     bench.say(qm, run_order(1, lease=2), run_order(2, start=0), run_order(3, pid=6))
-    assert given(bot) == [3] and told(qm) == [(2, HOURS_OVER)]
+    assert given(bot) == [3] and told(qm) == [(1, HANDED_BACK), (2, HOURS_OVER)]
     bench.run(qm, range(4, 5))
     bench.end(bot, 3)
     assert given(bot) == [3, 4]

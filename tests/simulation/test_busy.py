@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lcc.roles.qm.orders import dispatcher
+from lcc.roles.qm.orders.machines import Machine
 
 from .busy import run_busy
 
@@ -18,7 +18,6 @@ def test_each_provider_comes_to_its_turn(seed: str) -> None:
 
 @pytest.mark.long
 def test_runs_that_grow_for_ever_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatcher.Dispatcher, "_contended", lambda *_: False)
-    monkeypatch.setattr(dispatcher, "GROWTH_SHARE", 1e9)
+    monkeypatch.setattr(Machine, "contended", False)
     unfair, _ = run_busy("5")
     assert unfair and " waited " in unfair[0]

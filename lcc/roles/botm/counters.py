@@ -9,8 +9,8 @@ import attrs
 class Counters:
     """Counted since the start, for the console and the metrics.
 
-    :ivar orders_expired: dropped, because their time was over.
-    :ivar orders_sent_back: undone, because of their hours or for want of room.
+    :ivar orders_expired: dropped, because their time was over; a robot may have begun them.
+    :ivar orders_sent_back: undone, because of their hours, for want of room, or as no robot has begun them.
     """
 
     orders_taken: int = 0

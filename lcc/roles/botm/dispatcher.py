@@ -86,6 +86,11 @@ class Dispatcher:
         self._ending: set[IDelayedCall] = set()
         self._sweep_call: IDelayedCall | None = None
 
+    @property
+    def hanging(self) -> int:
+        """Runs that lost robots may still carry out: they wait for no other robot."""
+        return sum(map(len, self._held_back.values()))
+
     def stop(self) -> None:
         """End all timers and the robots' connections."""
         self.roster.disconnected()
@@ -363,13 +368,15 @@ class Dispatcher:
             elif now >= order.start_by and not order.out:
                 self._send_back(order, _HOURS_OVER)
             elif not order.attempts and now >= order.lease_end - WAIT_MARGIN_SECONDS:
-                self._send_back(order, _HANDED_BACK)  # dropped, it would count as one that a robot cannot end
+                self._expire(order)
         for name, runs in list(self._held_back.items()):
             self._release([run for run in runs if not run.given])  # what came after that robot was lost
             if held := [run for run in runs if run.given]:
                 self._held_back[name] = held
             else:
                 del self._held_back[name]
+            if len(held) < len(runs):
+                self._capacity_changed()
         if len(self.orders):
             self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
         self.hand_out()
@@ -420,6 +427,9 @@ class Dispatcher:
         )
 
     def _expire(self, order: HeldOrder) -> None:
+        if not order.attempts:
+            self._send_back(order, _HANDED_BACK)  # dropped, it would count as one that a robot cannot end
+            return
         self._counters.orders_expired += 1
         _log.info("Dropping order {id}: its time is over", id=order.fetch.id)
         self._discard(order)

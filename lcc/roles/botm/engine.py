@@ -23,9 +23,10 @@ What it promises
 Leases
     The queue manager gives an order out again when its lease has passed.  Here it counts from the moment when the
     order was sent, as far as that is known, and nine tenths of it count; a robot is told to be done
-    :data:`~lcc.roles.botm.dispatcher.ROBOT_MARGIN_SECONDS` before that.  An order whose time is
-    over is dropped without a result: the queue manager does the rest, and a result "failed" would count against the
-    URL, which did nothing wrong.  A robot that holds an order beyond that is dropped.
+    :data:`~lcc.roles.botm.dispatcher.ROBOT_MARGIN_SECONDS` before that.  An order that no robot has had goes back as
+    ``handed-back`` shortly before its time is over.  One that a robot may have begun is dropped without a result: the
+    queue manager does the rest, and a result "failed" would count against the URL, which did nothing wrong.  A robot
+    that holds an order beyond that is dropped.
 
 Hours
     An order may say within what time its fetch must begin (``start_seconds``), because its hours end then.  It counts
@@ -36,7 +37,8 @@ Failures
     others go on.  *A robot is gone*: a moment later its attempts are thrown away; its orders go to others, in front
     of all that wait, under new attempt names.  *A robot is dropped by this end* (silent, or sends garbage), *or its
     TCP connection is reset*: it may hang, with its connections to web servers still open. Its orders are held back
-    until it has connected again (it ends all its fetches when it loses the connection) or their time is over.  *The
+    until it has connected again (it ends all its fetches when it loses the connection) or their time is over; the
+    queue manager is told a capacity that includes them, so that it sends as much for the other robots.  *The
     queue manager is gone*: fetching goes on; results are kept, never more than orders were held.  *The disk is full,
     or fails*: what was not stored, and what waits, goes back as ``no-room``, so that other machines fetch it; the
     capacity is 0 until there is room again (:mod:`lcc.roles.botm.disk_health`).  *Storing failed, and the disk is
@@ -183,7 +185,7 @@ class BotMaster:
             acked=change,
             machine=settings.machine,
             names_upto=self._content.names_upto,
-            capacity=self.capacity,
+            capacity=self._places,
             orders_max=settings.orders_max,
             knows=KNOWS_INTERVAL,
             run=self._run,
@@ -287,6 +289,12 @@ class BotMaster:
         return self._dispatcher.pool.capacity if self._disk.ok and not self.paused else 0
 
     @property
+    def _places(self) -> int:
+        """The capacity that the queue manager is told: runs that hang with lost robots have places of their own, or
+        nothing would be sent in place of them."""
+        return self.capacity and self.capacity + self._dispatcher.hanging
+
+    @property
     def paused_here(self) -> str:
         """What an operator has paused, in words; empty: nothing."""
         robots = [f"robot {robot.name}" for robot in self._dispatcher.pool.robots if robot.paused]
@@ -387,7 +395,7 @@ class BotMaster:
         self._dispatcher.disk_changed()
 
     def _tell_capacity(self) -> None:
-        told = Capacity(self.capacity, self._disk.no_room, self.paused_here, self._dispatcher.pool.refused_told)
+        told = Capacity(self._places, self._disk.no_room, self.paused_here, self._dispatcher.pool.refused_told)
         if self._link is not None and told != self._told_capacity:
             self._told_capacity = told
             self._link.say(told)

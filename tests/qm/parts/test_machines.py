@@ -34,13 +34,15 @@ def state(thing: object) -> dict[str, object]:
     """What is not empty."""
     slots = thing.__slots__  # type: ignore[attr-defined]
     return {
-        name: value for name in slots if (value := getattr(thing, name)) not in ("", 0, False, None, (), {}, set())
+        name: value
+        for name in slots
+        if (value := getattr(thing, name)) not in ("", 0, False, None, (), {}, set()) and not name.startswith("_")
     }
 
 
 def test_nothing_is_known_of_a_machine_at_first() -> None:
     assert state(Machine(7)) == {"number": 7, "mark": ("", 0), "suspect": (0, 0)}
-    assert state(Run(1, None, 0.0)) == {"pid": 1}
+    assert state(Run(1, None, 0.0, 0)) == {"pid": 1}
     machine = Machine(7)
     assert state(order(machine, 3)) == {
         "id": "9-3",
@@ -150,6 +152,20 @@ def test_while_others_wait_for_a_robot_a_run_grows_for_some_time_only() -> None:
     machine.add(order(machine, 9, 9), connection, 7.0)
     assert machine.contended and machine.may_grow(1, 5.0) and not machine.may_grow(1, 6.0)
     assert machine.may_grow(9, 6.0)
+
+
+def test_while_others_wait_for_a_robot_no_run_grows_below_a_higher_priority() -> None:
+    machine = Machine(7)
+    connection = connect(machine, hello(capacity=2))
+    machine.granted = True
+    orders = [order(machine, number, pid) for number, pid in ((1, 1), (2, 2), (3, 3))]
+    for each, priority in zip(orders, (1, 0, 2), strict=True):
+        machine.add(each, connection, 5.0, priority)
+    assert [machine.may_grow(pid, 5.0) for pid in (1, 2, 3)] == [False, False, True]
+    machine.forget(orders[2])
+    assert [machine.may_grow(pid, 5.0) for pid in (1, 2)] == [True, True], "nobody waits"
+    machine.add(order(machine, 4, 4), connection, 5.0)
+    assert [machine.may_grow(pid, 5.0) for pid in (1, 2)] == [True, False]
 
 
 def test_a_recall_is_said_once_on_each_connection() -> None:

@@ -6,9 +6,10 @@ machine by the same connection.  What has not been begun can be recalled; that f
 
 Each BOT-M gets a few more runs than it has robots for (``overload``), so that none is ever idle.  They wait there for
 a robot; while any do, runs end with their quantum, or after a part of a lease: one that grew for ever would keep its
-robot from them.  A provider's runs go where its last one went, because the connection to its site is open there, as
-long as that BOT-M has a free robot; else to the BOT-M with the most room.  This is remembered for a while when the
-provider has nothing to fetch.
+robot from them.  For the same reason no more of a slow site is out at a time than is fetched within such a part.  A
+provider's runs go where its last one went, because the connection to its site is open there, as long as that BOT-M
+has a free robot; else to the BOT-M with the most room.  This is remembered for a while when the provider has nothing
+to fetch.
 
 An order that does not come back is handed out again, but never while it may still be running (no two fetches at once
 from one provider):
@@ -40,6 +41,7 @@ from lcc.roles.qm.orders.machines import Machine, Order
 from lcc.roles.qm.orders.recorder import Entry, Recorder
 from lcc.roles.qm.peers.handler import Connection
 from lcc.roles.qm.schedule.delays import SITE
+from lcc.roles.qm.schedule.runs import Behind
 from lcc.roles.qm.schedule.scheduler import Scheduler
 from lcc.roles.qm.schedule.work import ProviderWork
 
@@ -53,8 +55,9 @@ _CAME_BACK = frozenset([_HOURS_OVER, _NO_ROOM, _HANDED_BACK])
 _NOTHING_STORED: tuple[str, str, int | None, int | None] = ("", "", None, None)
 _EXPIRED_KEPT = 10_000
 _TOLD, _POLLED = int(Source.TOLD), int(Source.POLLED)
-GROWTH_SHARE = 0.2
-"""Where others wait for a robot, a run grows for this part of a lease: theirs must not pass where sites are slow."""
+RUN_SHARE = 0.2
+"""Of a lease: what is out of one provider takes no longer, as far as anybody knows, and where others wait for a robot
+its run grows for no longer: their leases must not pass because sites are slow."""
 AFFINITY_MAX = 20_000
 """Providers of which the last machine is remembered when they have nothing to fetch for a while."""
 
@@ -112,6 +115,7 @@ class Dispatcher:
         # What waits at a BOT-M would begin while the site has not paid.
         self._overload = 1.0 if site_rate else overload
         self._lease = self._longest_seconds = lease_seconds
+        scheduler.run_seconds = RUN_SHARE * lease_seconds
         self._wall_clock = wall_clock
         self._site_rate = site_rate
         self._run_rows = run_rows
@@ -195,7 +199,7 @@ class Dispatcher:
         if not machine.is_new(message.number):
             self.results_again += 1
             return
-        order = self._forget(message.id, answered=True)
+        order = self._forget(message.id, answered=message.code not in _CAME_BACK)
         if message.code in _CAME_BACK:
             self._came_back(order, machine, message)
             return
@@ -274,7 +278,7 @@ class Dispatcher:
         scheduler, wall, room = self._scheduler, self._wall_clock(), self._room()
         scheduler.spaces_runs = all(each.knows_interval for each in self.machines.values() if each.granted)
         most = self._run_rows if room > 0 else 1
-        for work in scheduler.take_more(wall, most, lambda work: self._room_behind(work, now), self._contended):
+        for work in scheduler.take_more(wall, most, lambda work: self._behind(work, now)):
             room -= len(work.rows_out)
             self._send_rows(self.machines[work.machine], work, now, wall)
         while True:
@@ -314,13 +318,11 @@ class Dispatcher:
         an older version, or with so many that it takes no more: then each provider gets one at a time."""
         return min((machine.room for machine in self.machines.values() if machine.granted), default=0)
 
-    def _room_behind(self, work: ProviderWork, now: float) -> int:
+    def _behind(self, work: ProviderWork, now: float) -> Behind:
         machine = self.machines.get(work.machine)
-        since = now - GROWTH_SHARE * self._lease
-        return machine.room if machine is not None and machine.may_grow(work.pid, since) else 0
-
-    def _contended(self, work: ProviderWork) -> bool:
-        return self.machines[work.machine].contended
+        if machine is None or not machine.may_grow(work.pid, now - RUN_SHARE * self._lease):
+            return Behind(0, False)
+        return Behind(machine.room, machine.contended)
 
     def _frees(self, work: ProviderWork) -> bool:
         """Whether there is room for another run once this one is recalled."""
@@ -344,7 +346,7 @@ class Dispatcher:
             self._number += 1
             order_id = f"{self._run}{self._number}"
             order = self._orders[order_id] = Order(order_id, pid, key, generation, (psetid, seq), deadline, machine)
-            machine.add(order, connection, now)
+            machine.add(order, connection, now, work.priority)
             url = notice.furl or notice.curl
             if "#" in url:
                 url = url.partition("#")[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from twisted.logger import Logger
 
 from lcc.errors import StreamError
+from lcc.model.providers import PRIORITIES
 from lcc.protocols.hello import KNOWS_INTERVAL, Hello, is_earlier
 from lcc.protocols.work import MachineHello, Mark, Recall, RecordedUpto, Robot
 from lcc.roles.qm.peers.handler import Connection
@@ -57,15 +58,17 @@ class Run:
         no more may follow.
     :ivar orders: by id, in the order in which they went.
     :ivar since: clock time when the first of them went.
+    :ivar priority: of the provider when it did; 0: that is not known.
     :ivar recalled: what is not begun was asked back.
     :ivar suspected: since something came of it, one of its orders was given up, and may be what hangs.
     """
 
-    __slots__ = ("connection", "orders", "pid", "recalled", "since", "suspected")
+    __slots__ = ("connection", "orders", "pid", "priority", "recalled", "since", "suspected")
 
-    def __init__(self, pid: int, connection: Connection | None, since: float) -> None:
+    def __init__(self, pid: int, connection: Connection | None, since: float, priority: int) -> None:
         self.pid = pid
         self.since = since
+        self.priority = priority
         self.connection = connection
         self.orders: dict[str, Order] = {}
         self.recalled = False
@@ -122,7 +125,7 @@ class Machine:
             "ready",
         ),
         *("paused", "recorded", "refused", "reported", "robots", "robots_count", "robots_refused", "run", "runs"),
-        *("session", "settled", "suspect", "trouble", "via"),
+        *("session", "settled", "suspect", "trouble", "via", "_by_priority"),
     )
 
     def __init__(self, number: int) -> None:
@@ -146,6 +149,7 @@ class Machine:
         self.orders: dict[str, Order] = {}
         self.runs: dict[int, Run] = {}
         self.load = 0
+        self._by_priority = [0] * PRIORITIES
         self.orders_max = 0
         self.knows_interval = False
         self.given = 0
@@ -195,16 +199,18 @@ class Machine:
         self.robots, self.robots_count = (), 0
         self.reported.clear()
 
-    def add(self, order: Order, connection: Connection | None, now: float) -> None:
+    def add(self, order: Order, connection: Connection | None, now: float, priority: int = 0) -> None:
         """This order is out here.
 
         :param connection: by which it went; None: it is one of an earlier queue manager.
+        :param priority: of its provider.
         """
         self.orders[order.id] = order
         run = self.runs.get(order.pid)
         if run is None:
-            run = self.runs[order.pid] = Run(order.pid, connection, now)
+            run = self.runs[order.pid] = Run(order.pid, connection, now, priority)
             self.load += 1
+            self._by_priority[priority] += 1
         run.orders[order.id] = order
 
     def forget(self, order: Order) -> Run:
@@ -214,6 +220,7 @@ class Machine:
         del run.orders[order.id]
         if not run.orders:
             del self.runs[order.pid]
+            self._by_priority[run.priority] -= 1
             if not run.recalled:
                 self.load -= 1
         return run
@@ -221,7 +228,9 @@ class Machine:
     def may_grow(self, pid: int, since: float) -> bool:
         """Whether orders may follow those of this provider that are out here, if there is :attr:`room`.
 
-        :param since: while others wait for a robot, a run that began before this time may not grow.
+        While others wait for a robot, none may follow where there is a run of a higher priority: it may be that.
+
+        :param since: nor, then, a run that was sent before this time.
         """
         run = self.runs.get(pid)
         return (
@@ -230,7 +239,7 @@ class Machine:
             and run.connection is self.connection
             and self.granted
             and self.capacity > 0
-            and (run.since >= since or not self.contended)
+            and (not self.contended or (run.since >= since and not any(self._by_priority[run.priority + 1 :])))
         )
 
     @property

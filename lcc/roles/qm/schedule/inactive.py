@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 from lcc.roles.qm.schedule.ready_queue import Place
 from lcc.roles.qm.schedule.work import START, Limits, ProviderWork
 
-_PRIORITIES_KEPT = 10_000
+T = TypeVar("T")
+
+_KEPT = 10_000
+"""Of what is only useful to know."""
 
 
 class Inactive:
@@ -20,6 +25,7 @@ class Inactive:
         self._unpaid: dict[int, int] = {}
         self._began: dict[int, float] = {}
         self._priorities: dict[int, int] = {}
+        self._page_seconds: dict[int, float] = {}
 
     def leaves(self, work: ProviderWork, *, keep_quantum: bool) -> None:
         """A provider gives up its turn and has rows left; what it used of its quantum counts when it comes back."""
@@ -30,6 +36,7 @@ class Inactive:
         """A provider has its turn."""
         work.served, work.served_bytes = self._spent.pop(work.pid, (0, 0))
         work.unpaid_bytes = self.take_unpaid(work.pid)
+        work.page_seconds = self._page_seconds.pop(work.pid, 0.0)
 
     def waits(self, pid: int, psetid: int, priority: int) -> None:
         """A provider that is delayed has new work."""
@@ -41,6 +48,10 @@ class Inactive:
     def is_held(self, pid: int, priority: int) -> None:
         """A provider is delayed whose work is in the queue, somewhere."""
         self.delayed.setdefault(pid, (START, priority))
+
+    def is_slow(self, pid: int, page_seconds: float) -> None:
+        """Fetches of it take so long."""
+        _keep(self._page_seconds, pid, page_seconds)
 
     def owes(self, pid: int, wire_bytes: int) -> None:
         """So much has come, and its limits are not known."""
@@ -67,12 +78,9 @@ class Inactive:
         """The provider's limits are known (again)."""
         if pid in self.delayed:
             self.delayed[pid] = (self.delayed[pid][0], limits.priority)
-        known = self._priorities
-        known.pop(pid, None)
+        self._priorities.pop(pid, None)
         if limits.priority:
-            known[pid] = limits.priority
-            if len(known) > _PRIORITIES_KEPT:
-                del known[next(iter(known))]
+            _keep(self._priorities, pid, limits.priority)
 
     def stepped(self, step: float) -> None:
         """The wall clock was set by so many seconds."""
@@ -80,5 +88,13 @@ class Inactive:
 
     def discard(self, pid: int) -> None:
         """The provider is gone."""
-        for kept in (self.delayed, self._spent, self._unpaid, self._began, self._priorities):
-            kept.pop(pid, None)
+        known: dict[int, Any]
+        for known in (self.delayed, self._spent, self._unpaid, self._began, self._priorities, self._page_seconds):
+            known.pop(pid, None)
+
+
+def _keep(known: dict[int, T], pid: int, value: T) -> None:
+    """Know this of a provider, and forget another one if it is too much."""
+    known[pid] = value
+    if len(known) > _KEPT:
+        del known[next(iter(known))]

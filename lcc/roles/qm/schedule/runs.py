@@ -2,10 +2,11 @@
 
 A run may grow while it is out, so that the robot never waits for the next order; but not beyond what can be decided
 in advance: its quantum, the bytes that it is expected to bring, and, where the provider's bandwidth is limited or it
-has an interval, what about a second pays for.  Where other runs wait for a robot it ends with its quantum, also if
-nobody else waits for a place.  What may change between two fetches the robot looks at (hours, bandwidth, interval,
-errors of the site); for all else the rest of a run is *recalled*: somebody of a higher priority waits, or the
-provider was changed or removed.
+has an interval, what about a second pays for.  Of a slow site no more is out than is fetched within
+:attr:`Runs.run_seconds`, for others that wait for the robot do so until the run ends.  Where any do, it ends with its
+quantum, also if nobody else waits for a place.  What may change between two fetches the robot looks at (hours,
+bandwidth, interval, errors of the site); for all else the rest of a run is *recalled*: somebody of a higher priority
+waits, or the provider was changed or removed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
+from math import inf
+from typing import NamedTuple
 
 from lcc.model.providers import PRIORITIES
 from lcc.roles.qm.schedule.costs import expected_bytes, paid_for
@@ -20,6 +23,17 @@ from lcc.roles.qm.schedule.delays import SITE, Delays
 from lcc.roles.qm.schedule.hours_filter import HoursFilter
 from lcc.roles.qm.schedule.read_ahead import ReadAhead
 from lcc.roles.qm.schedule.work import ProviderWork
+
+
+class Behind(NamedTuple):
+    """What may follow a run where it is out.
+
+    :ivar rows: at most.
+    :ivar contended: other runs wait there for a robot.
+    """
+
+    rows: int
+    contended: bool
 
 
 class Runs(ReadAhead):
@@ -30,6 +44,7 @@ class Runs(ReadAhead):
     :ivar recalls: providers whose runs are to be recalled, for the dispatcher.
     :ivar spaces_runs: every BOT-M that may get orders keeps to intervals within a run; else runs of providers with
         one are of one row.
+    :ivar run_seconds: for so long a robot may fetch what is out of one provider, as far as anybody knows.
     """
 
     def __init__(
@@ -46,6 +61,7 @@ class Runs(ReadAhead):
         self.hours = hours
         self.recalls: set[int] = set()
         self.spaces_runs = True
+        self.run_seconds = inf
         self._quantum_bytes = quantum_bytes
         self._run_rows = run_rows
         self._queues: tuple[deque[ProviderWork], ...] = tuple(deque() for _ in range(PRIORITIES))
@@ -71,29 +87,22 @@ class Runs(ReadAhead):
                     return work
         return None
 
-    def take_more(
-        self,
-        now: float,
-        most: int,
-        room: Callable[[ProviderWork], int],
-        contended: Callable[[ProviderWork], bool],
-    ) -> Iterator[ProviderWork]:
+    def take_more(self, now: float, most: int, behind: Callable[[ProviderWork], Behind]) -> Iterator[ProviderWork]:
         """Hand out more rows of providers whose runs are nearly done, as :meth:`take`.
 
         :param most: rows of one that are out then.
-        :param room: how many may follow where this one's are.
-        :param contended: whether other runs wait there for a robot.
+        :param behind: what may follow this one's.
         """
         growing, self._growing = self._growing, {}
         for work in growing.values():
+            if not self._may_grow(work) or SITE in self.delays or work.busy >= most:
+                continue
+            rows, contended = behind(work)
             if (
-                self._may_grow(work)
-                and SITE not in self.delays
-                and work.busy < most
-                and (places := room(work)) > 0
-                and self._goes_on(work, contended(work))
+                rows > 0
+                and self._goes_on(work, contended)
                 and self.hours.lets_provider(work, now)
-                and self._take_rows(work, min(places, most - work.busy), now)
+                and self._take_rows(work, min(rows, most - work.busy), now)
             ):
                 yield work
 
@@ -151,9 +160,8 @@ class Runs(ReadAhead):
         return 0 < work.busy <= self._run_rows // 2 and work.pid not in self.delays
 
     def _goes_on(self, work: ProviderWork, contended: bool) -> bool:
-        """Whether its quantum is not used up, or nobody waits, so that it gets another one."""
-        if contended and any(self._fetching[work.priority + 1 :]):
-            return False
+        """Whether its quantum is not used up, or nobody waits (for a place, or where its run is for a robot), so that
+        it gets another one."""
         if work.served < self._quantum and work.served_bytes + work.expected_bytes < self._quantum_bytes:
             return True
         if work.expected_bytes >= self._quantum_bytes:
@@ -163,10 +171,16 @@ class Runs(ReadAhead):
         work.renew_quantum()
         return True
 
+    def _rows_in_time(self, work: ProviderWork) -> int:
+        """How many rows of a provider may be out, if fetching them takes as long as it took."""
+        if work.page_seconds * self._run_rows <= self.run_seconds:
+            return self._run_rows
+        return max(1, int(self.run_seconds / work.page_seconds))
+
     def _take_rows(self, work: ProviderWork, most: int, now: float) -> bool:
         """Hand out some rows; False: there are none."""
         rows = work.rows_out = []
-        most = min(most, max(1, self._quantum - work.served))
+        most = min(most, max(1, self._quantum - work.served), self._rows_in_time(work) - work.busy)
         bytes_left = self._quantum_bytes - work.served_bytes
         if work.info is not None:
             most, bytes_left = paid_for(work.info.limits, most, bytes_left, self.spaces_runs)

@@ -250,6 +250,7 @@ class Scheduler(Runs):
         if work is None:
             return
         self._came_back(work, key)
+        work.took(elapsed_seconds)
         if doubt:
             work.doubt = key
         self._update(work)
@@ -389,6 +390,8 @@ class Scheduler(Runs):
     def _drop(self, work: ProviderWork) -> None:
         pid = work.pid
         self._inactive.owes(pid, work.unpaid_bytes)
+        if self._rows_in_time(work) < self._run_rows:
+            self._inactive.is_slow(pid, work.page_seconds)
         self._parked.discard(pid)
         self._blocked.discard(pid)
         self._idle[work.priority].pop(pid, None)

@@ -86,6 +86,7 @@ class ProviderWork:
     :ivar recalled: what is not begun of them was asked back; nothing is sent until they are answered.
     :ivar doubt: the key of a result that will hold the provider back once it is recorded; nothing is sent meanwhile.
     :ivar served, served_bytes: how much of its quantum is used up.
+    :ivar page_seconds: how long a fetch of it takes, by the last ones; 0: that is not known.
     :ivar unpaid_bytes: that came before its limits were known.
     :ivar used: rows were handed out in this turn.
     :ivar open_since, open_until: between these its hours are known to be open for new orders.
@@ -120,7 +121,7 @@ class ProviderWork:
         ),
         *("expected", "expected_bytes"),
         *("express", "express_count", "express_done", "express_due", "express_stale", "passable"),
-        *("machine", "open_since", "open_until", "place", "pid"),
+        *("machine", "open_since", "open_until", "page_seconds", "place", "pid"),
         *("priority", "psetid", "reading", "recalled", "recent", "rewind", "rows_out", "served", "served_bytes"),
         *("start_by", "unpaid_bytes", "used"),
     )
@@ -144,6 +145,7 @@ class ProviderWork:
         self.gone = False
         self.served = 0
         self.served_bytes = 0
+        self.page_seconds = 0.0
         self.unpaid_bytes = 0
         self.used = False
         self.open_since = 0.0
@@ -195,6 +197,11 @@ class ProviderWork:
             self.busy -= 1
         if not self.busy:
             self.recalled = False
+
+    def took(self, seconds: float) -> None:
+        """A fetch of it took so long; 0: that is not known."""
+        if seconds:
+            self.page_seconds = (3 * self.page_seconds + seconds) / 4 if self.page_seconds else seconds
 
     def renew_quantum(self) -> None:
         """It gets another quantum."""
