@@ -221,6 +221,7 @@ def build(config: Config, environment: Environment) -> RoleService:
 
 def makeService(options: Options, environment: Environment | None = None) -> MultiService:
     """For ``twistd`` and the simulation."""
-    environment = environment or real_environment()
+    # Threads keep pages and ask the database, and their heaps would each grow to its peak.
+    environment = environment or real_environment(one_heap=True)
     role = build(options.config, environment)
     return watched(role, options.config, environment, "spider.metrics", role)

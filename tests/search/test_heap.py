@@ -1,4 +1,4 @@
-"""The C heap of search server and content user API: one for all threads, and freed memory goes back to the system."""
+"""The C heap of search server, spider and content user API: one, and freed memory goes back to the system."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def test_freed_memory_goes_back() -> None:
     assert run(_TRIES.format(call=True, threads=_THREADS)) == (1, "mapped\ngiven back\ngiven back")
 
 
-@pytest.mark.parametrize("role", ["cu", "fe-cu", "search", "qm", "bot", ""])
+@pytest.mark.parametrize("role", ["cu", "fe-cu", "search", "spider", "qm", "bot", ""])
 def test_which_processes_have_one_heap(role: str, tmp_path: Path) -> None:
     """Where all roles are in one process, it has the heaps of queue manager and robot as well."""
     listen = 'listen = "tcp:0:interface=127.0.0.1"'
     (tmp_path / "lcc.toml").write_text(f'[fe]\ndatabase = "sqlite:fe.db"\n[search]\n{listen}\n')
     heaps, _ = run(_ROLE + _THREADS, f"lcc-{role}" if role else "lcc", folder=tmp_path)
-    assert (heaps == 1) == (role in ("cu", "fe-cu", "search"))
+    assert (heaps == 1) == (role in ("cu", "fe-cu", "search", "spider"))
