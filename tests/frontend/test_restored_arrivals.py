@@ -8,14 +8,19 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.logger import LogEvent, formatEvent
 
+from lcc.errors import CODES
 from lcc.model.frontend.moves import MoveState
-from lcc.roles.qm.moves import mover
+from lcc.roles.qm.moves import copying, mover
 from lcc.storage.fe import moves
 from lcc.storage.queue.moves.arrivals import arrive_page
 from tests.frontend.kit import NOW
 from tests.frontend.moving import Front, MakeFront, publish, restore
 from tests.support.databases import Tables, dumped, put_back
+
+WAITS_FOR_CONTENT = "its destination was restored from a backup: content is copied again"
+WAITS_FOR_ROWS = "its destination was restored from a backup: rows are copied again"
 
 
 @pytest.fixture
@@ -38,6 +43,40 @@ def backed_up_while_arriving(front: Front, pid: int) -> Tables:
     front.go_until(MoveState.DONE)
     front.go(2)
     return backup
+
+
+def restored_after_the_flip(front: Front, pid: int, *, rows: bool = True) -> list[str]:
+    """The provider moves to sub-LCC 2, which is put back to when content was on its way, and has no robots.
+
+    :param rows: all rows were there.
+    :returns: the pages that have content.
+    """
+    front.order(pid, 2)
+    front.holding.add("b")
+    if rows:
+        front.go_until(MoveState.FREEZING)
+        while not front.sub(2).query("SELECT 1 FROM staged WHERE kind = 'pidb'"):
+            front.go(0.1)
+    else:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(copying, "FILES_AHEAD", 3)
+            front.go_until(MoveState.COPYING)
+            front.go(3)
+    backup = front.sub(2).database.now(dumped)
+    front.holding.clear()
+    front.log.clear()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(mover.Mover, "_arrive", _nothing)
+        front.go_until(MoveState.FLIPPED)
+        front.holding.add("b")
+        restore(front.sub(2), backup)
+    found = front.sub(1).query("SELECT curl FROM lccurl WHERE state = 1 AND pid = ? ORDER BY curl", pid)
+    return [url for (url,) in found]
+
+
+def told(logged: list[LogEvent]) -> list[str]:
+    """What was said of the move."""
+    return [text for event in logged if (text := str(formatEvent(event))).startswith("Move 1 of provider")]
 
 
 async def _never(*_: Any) -> None:
@@ -139,26 +178,74 @@ def test_what_arrives_is_kept_while_the_front_ends_database_is_an_older_one(fron
     assert front.rows(1, pid) == before and front.log == []
 
 
-def test_it_arrives_once_content_that_was_on_its_way_is_there(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_arrives_once_content_that_was_on_its_way_is_there(make_front: MakeFront) -> None:
     """All rows were there already; the source still has the content."""
+    front = make_front()
     pid = publish(front)
     front.go(1)
     before = front.rows(1, pid)
-    front.order(pid, 2)
-    front.holding.add("b")
-    front.go_until(MoveState.FREEZING)
-    while not front.sub(2).query("SELECT 1 FROM staged WHERE kind = 'pidb'"):
-        front.go(0.1)
-    backup = front.sub(2).database.now(dumped)
-    front.holding.clear()
-    front.log.clear()
-    with monkeypatch.context() as patched:
-        patched.setattr(mover.Mover, "_arrive", _nothing)
-        front.go_until(MoveState.FLIPPED)
-        front.holding.add("b")
-        restore(front.sub(2), backup)
+    restored_after_the_flip(front, pid)
     front.go(2)
+    assert front.move().why == WAITS_FOR_CONTENT and front.move().number("content_left") == len(front.site) - 1
     front.holding.clear()
     front.go_until(MoveState.DONE)
     front.go(5)
     assert front.rows(2, pid) == before and front.log == []
+    assert front.move().why == ""
+
+
+def test_it_waits_as_long_as_content_comes(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, logged: list[LogEvent]
+) -> None:
+    """However slowly."""
+    monkeypatch.setattr(mover, "CONTENT_SECONDS", 20.0)
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.older.add("port")  # one by one
+    restored_after_the_flip(front, pid)
+    front.holding.clear()
+    front.go(2)
+    front.holding.add("b")
+    while front.move().state is MoveState.FLIPPED:
+        assert front.move().why == WAITS_FOR_CONTENT
+        front.go(15)
+        b = front.sub(2)
+        for order in list(b.botm.out.values())[:1]:
+            b.botm.done(order, **front.answer(b, order))
+    front.holding.clear()
+    front.go_until(MoveState.DONE)
+    front.go(5)
+    assert front.rows(2, pid) == before and front.log == []
+    assert told(logged) == [f"Move 1 of provider {pid}: {WAITS_FOR_CONTENT}"]
+
+
+@pytest.mark.parametrize("lacks", ["content", "rows"])
+def test_content_that_never_comes_is_fetched_from_its_site(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, logged: list[LogEvent], lacks: str
+) -> None:
+    """By now nobody answers at the source's content port, while its database is there; rows do not wait for it."""
+    monkeypatch.setattr(mover, "CONTENT_SECONDS", 60.0)
+    monkeypatch.setattr(copying, "PAGE_ROWS", 2)
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    content = restored_after_the_flip(front, pid, rows=lacks == "content")
+    monkeypatch.setattr(copying, "FILES_AHEAD", 3)
+    front.content_code = CODES["connect-timeout"]
+    front.damaged = {
+        f"{m}/{f}" for m, f in front.sub(1).query("SELECT fetched_machineid, fetched_fileid FROM lccurl")
+    }
+    front.older.add("port")
+    front.holding.clear()
+    front.go(55)
+    waits = WAITS_FOR_CONTENT if lacks == "content" else WAITS_FOR_ROWS
+    assert front.move().state is MoveState.FLIPPED and front.move().why == waits
+    front.go_until(MoveState.DONE, seconds=20)
+    front.go(20)
+    assert len(front.rows(2, pid)) == len(before) and not front.rows(1, pid)
+    assert sorted(front.log) == [("b", url) for url in content]
+    gone = f"no content has come for 60 seconds: {len(content)} files will be fetched again"
+    assert told(logged) == [f"Move 1 of provider {pid}: {why}" for why in (waits, gone)]

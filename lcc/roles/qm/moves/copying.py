@@ -98,10 +98,11 @@ class Copying:
         self._carrier = carrier_of(move)
         self._content = content_of(move)
 
-    async def compare(self, seconds: float) -> int:
+    async def compare(self, seconds: float, *, content_comes: bool = True) -> int:
         """Copy all rows, unless they are; gives how many were written.
 
         :param seconds: after so long it ends, and goes on when it is called again.
+        :param content_comes: if much of it is still to come, no more rows are read; False: it is not waited for.
 
         The changes since are followed from before the first one was read.  If what has changed is not known, because
         the source was put back from a backup, all is compared again.
@@ -118,7 +119,7 @@ class Copying:
         changed = 0
         until = self._engine.clock.seconds() + seconds
         while cursor.base is not None and self._engine.clock.seconds() < until:
-            if await self.content_left() > FILES_AHEAD:
+            if content_comes and await self.content_left() > FILES_AHEAD:
                 break
             kind, after = cursor.base
             page = await self._there.interact(departing_page, self._pid, kind, after, PAGE_ROWS)

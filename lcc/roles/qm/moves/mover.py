@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from lcc.domain.wording import duration, number
 from lcc.errors import StoreUnavailable
 from lcc.model.frontend.moves import UNDECIDED, Fence, Move, MoveState
 from lcc.model.frontend.places import SubLcc
@@ -59,6 +60,9 @@ stands still for a small part of them only."""
 FREEZES_DOUBLED_MAX = 10
 SLICE_SECONDS = 2.0
 """So long a provider is copied, until others are looked at."""
+CONTENT_SECONDS = 300.0
+"""A provider that has flipped to a sub-LCC that was restored from a backup waits for content as long as some has come
+in this time."""
 _STANDING_STILL = (MoveState.FREEZING, MoveState.FLIPPED)
 BEHIND = "the front end's database was restored from a backup: run lcc-admin fe repair"
 LATE_LOOK_SECONDS = 10.0
@@ -92,6 +96,8 @@ class Mover:
         """Move -> when its next comparison is due, on the clock."""
         self._verifying: dict[int, Verifying] = {}
         """Of each move that copies."""
+        self._left: dict[int, tuple[int, float]] = {}
+        """Move that has flipped -> content files that were left at the last look, and when they became fewer."""
         self._late_look = 0.0
         self._taken: dict[int, tuple[str, dict[int, int]]] = {}
         """Of each former home: its epoch, and of each provider the last set that was taken from there."""
@@ -142,8 +148,8 @@ class Mover:
                     _log.warn("Provider {pid} was still arriving: this LCC was restored from a backup", pid=pid)
             await self._forget_staged(pid)
         # Not before: their rows have the content of those that arrive.
-        for carrier, number in found.carriers.items():
-            move = await self._front.interact(front_moves.get_move, number)
+        for carrier, move_id in found.carriers.items():
+            move = await self._front.interact(front_moves.get_move, move_id)
             if move is not None and _has_ended(move):
                 await self._database.write(remove_carrier, carrier)
 
@@ -373,9 +379,7 @@ class Mover:
         if await self._database.interact(fence_epoch, move.pid) < move.epoch:  # it is not admitted
             if await self._front.write(front_moves.hold_again, move, engine.now()):
                 return
-            whole = await self._database.interact(is_whole, move)
-            if not whole or await self._copying(move, source).content_left():  # this database was restored
-                await self._copy_again(move, source)
+            if not await self._has_come(move, source):
                 return
         engine.scheduler.frozen.freeze(move.pid)
         delay = await self._step(admit, move)
@@ -390,6 +394,46 @@ class Mover:
         await self._tasks.arrive(move, source, self._database)
         engine.moves.content_bytes += await self._database.select(content_bytes, move.pid)
         await self._open(await self._front.write(front_moves.activate, move, engine.now()))
+
+    async def _has_come(self, move: Move, source: SubLcc) -> bool:
+        """Whether the provider can be admitted.  If not, this database was restored from a backup: the source still
+        has all rows and content, and stands still, and so does the provider here."""
+        whole = await self._database.interact(is_whole, move)
+        if not whole and not await self._has_carrier(move, source):
+            return False
+        copying = self._copying(move, source)
+        left = await copying.content_left()
+        comes = self._comes(move, left)
+        waits = not whole or (left > 0 and comes)
+        why = ""
+        if waits:
+            why = f"its destination was restored from a backup: {'content is' if whole else 'rows are'} copied again"
+        elif left:
+            why = f"no content has come for {duration(CONTENT_SECONDS)}: {number(left, 'file')} will be fetched again"
+        if why != move.why or (waits and left != move.number("content_left")):
+            await self._note(move, {"content_left": left}, why)
+        if why not in ("", move.why):
+            _log.warn("Move {id} of provider {pid}: {why}", id=move.id, pid=move.pid, why=why)
+        if waits:
+            await self._copy_again(copying, comes)
+        return not waits and why == move.why  # else the next look goes on, with what was noted
+
+    def _comes(self, move: Move, left: int) -> bool:
+        """Whether content still comes.
+
+        :param left: files that are still to come.
+        """
+        now = self._engine.clock.seconds()
+        before, since = self._left.get(move.id, (left, now))
+        if left < before or not left:
+            since = now
+        self._left[move.id] = left, since
+        return now - since < CONTENT_SECONDS
+
+    async def _copy_again(self, copying: Copying, content_comes: bool) -> None:
+        await copying.compare(SLICE_SECONDS, content_comes=content_comes)
+        if await copying.follow(pause=False) is not None and not (content_comes and await copying.content_left()):
+            await copying.copy_whole()
 
     async def _is_arriving(self, move: Move) -> bool:
         return await self._database.interact(has_fence, move.pid, move.epoch, Fence.ARRIVING)
@@ -432,15 +476,6 @@ class Mover:
             return True
         return await self._database.interact(fence_epoch, move.pid) < fence.epoch or fence.obeyed_epoch < fence.epoch
 
-    async def _copy_again(self, move: Move, source: SubLcc) -> None:
-        """This database was restored from a backup: the source still has all rows and content, and stands still."""
-        if not await self._has_carrier(move, source):
-            return
-        copying = self._copying(move, source)
-        await copying.compare(SLICE_SECONDS)
-        if await copying.follow(pause=False) is not None and not await copying.content_left():
-            await copying.copy_whole()
-
     async def _open(self, move: Move) -> None:
         """Begin with what waits: not before the front end's map says that all is here, for readers of the cache."""
         await self._step(open_arrived, move)
@@ -454,6 +489,7 @@ class Mover:
 
     async def _forget(self, move: Move) -> None:
         self._verifying.pop(move.id, None)
+        self._left.pop(move.id, None)
         self._compared.pop(move.id, None)
         await self._forget_staged(move.pid)
         carrier = await self._database.interact(find_carrier, move)
