@@ -177,12 +177,16 @@ class ReadyJobs:
 
     def use(self, resource: str, job: int, started_time: float) -> None:
         """A job has this resource, and has started then; empty: it needs none."""
+        self._hold(resource, job)
         if resource:
-            self._users[resource] = job
             interval = self.intervals.get(resource, 0)
             if interval:
                 self._free_times[resource] = started_time + interval
                 self._used_times[resource] = started_time
+
+    def _hold(self, resource: str, job: int) -> None:
+        if resource:
+            self._users[resource] = job
 
     def release(self, resource: str, job: int) -> None:
         """It has not any longer."""
@@ -253,8 +257,7 @@ class ReadyJobs:
                 job = self._jobs.pop(heapq.heappop(line)[1])
                 chosen.append((job, taker))
                 room.give(taker, need.kind)
-                if need.resource:
-                    self._users[need.resource] = job.id  # it is used when the job has started
+                self._hold(need.resource, job.id)  # it is used once the job has started
                 self._reopen([need])
                 self._drop_empty(need)
             if kind in self._open:

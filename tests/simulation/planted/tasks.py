@@ -51,7 +51,7 @@ TASKS = [
         "P13: a resource is free while a job uses it",
         "lcc/roles/scheduler/ready.py",
         "            self._users[resource] = job\n",
-        "",
+        "            pass\n",
         kind=WORLDS,
     ),
     Bug(
