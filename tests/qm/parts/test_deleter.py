@@ -245,6 +245,18 @@ def test_an_answer_that_comes_late_counts(rig: Rig) -> None:
     assert rig.deleter.files_deleted == 1
 
 
+def test_an_order_that_is_answered_late_while_the_table_is_read_is_not_sent_again(rig: Rig) -> None:
+    """The answer was not taken out yet when the rows were read."""
+    rig.rows(1, 2)
+    assert tick(rig, STUCK_SECONDS) == ["deletes"]
+    rig.deleter.deleted(rig.connection, 2)
+    rig.rows(1, 2)
+    assert rig.sent == [1, 2, 1]
+    tick(rig)
+    assert rig.store.answer(None, "deletes_done") == ([2],)
+    assert rig.deleter.files_deleted == 1
+
+
 def test_an_error_of_the_store_is_logged_and_it_goes_on(rig: Rig, logged_errors: LoggedErrors) -> None:
     rig.rows(1)
     rig.wake()

@@ -249,9 +249,10 @@ class _MachineDeletes(Part):
         rows = await self._ask(
             "delete orders", lambda: self._store.deletes(self._machine, self._after, limit, self._hub.now())
         )
+        known = {*self._outstanding, *self._answered}  # the latter late, maybe while the table was read
         for row in rows:
             self._after = row.id
-            if row.id not in self._outstanding and self._resting.get(row.id, _NONE).until <= self._read_at:
+            if row.id not in known and self._resting.get(row.id, _NONE).until <= self._read_at:
                 self._outstanding[row.id] = self._read_at
                 self._connection.say(Delete(row.id, row.machine, row.file))
         self._more = len(rows) == limit
