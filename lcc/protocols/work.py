@@ -228,6 +228,8 @@ class Capacity(Flat):
     :ivar trouble: from a BOT-M: why it can store nothing, for display; empty: it can.
     :ivar paused: what an operator has paused here, as words for a person: it takes nothing new.  Empty: nothing.
     :ivar refused: from a BOT-M: which robots get no orders, and why, for display; empty: none.
+    :ivar hanging: from a BOT-M: runs that are out here, and that no robot can take, as one that was lost may still be
+        fetching: they take nothing from ``fetches``.
     """
 
     TAG = "capacity"
@@ -235,6 +237,7 @@ class Capacity(Flat):
     trouble: str = ""
     paused: str = ""
     refused: str = ""
+    hanging: int = 0
 
 
 @attrs.frozen

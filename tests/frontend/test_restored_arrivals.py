@@ -18,6 +18,7 @@ from lcc.storage.queue.moves.arrivals import arrive_page
 from tests.frontend.kit import NOW
 from tests.frontend.moving import Front, MakeFront, publish, restore
 from tests.support.databases import Tables, dumped, put_back
+from tests.support.roles.qm import FakeBotm
 
 WAITS_FOR_CONTENT = "its destination was restored from a backup: content is copied again"
 WAITS_FOR_ROWS = "its destination was restored from a backup: rows are copied again"
@@ -219,6 +220,35 @@ def test_it_waits_as_long_as_content_comes(
     front.go(5)
     assert front.rows(2, pid) == before and front.log == []
     assert told(logged) == [f"Move 1 of provider {pid}: {WAITS_FOR_CONTENT}"]
+
+
+@pytest.mark.parametrize("absent", ["botm", "orders"])
+def test_content_that_nobody_has_asked_for_is_waited_for(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch, absent: str
+) -> None:
+    """The BOT-M of the restored sub-LCC comes later than its queue manager; or an operator has paused that."""
+    monkeypatch.setattr(mover, "CONTENT_SECONDS", 60.0)
+    front = make_front()
+    pid = publish(front)
+    front.go(1)
+    before = front.rows(1, pid)
+    front.older.add("port")
+    restored_after_the_flip(front, pid)
+    b = front.sub(2)
+    if absent == "botm":
+        b.botm.close()
+    else:
+        b.world.engine.dispatcher.paused_since = 1
+    front.holding.clear()
+    front.go(120)
+    assert front.move().state is MoveState.FLIPPED
+    if absent == "botm":
+        b.botm = FakeBotm(b.world, machine=b.botm.machine, run=b.botm.run, earlier=b.botm, orders_max=4)
+    else:
+        b.world.engine.dispatcher.paused_since = None
+    front.go_until(MoveState.DONE)
+    front.go(20)
+    assert front.rows(2, pid) == before and front.log == []
 
 
 @pytest.mark.parametrize("lacks", ["content", "rows"])

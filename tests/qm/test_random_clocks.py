@@ -22,7 +22,7 @@ from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.errors import code
 from lcc.model import Provider
 from lcc.protocols.work import Fetch
-from lcc.roles.botm.engine import LEASE_SHARE
+from lcc.roles.botm.dispatcher import LEASE_SHARE
 from lcc.storage.providers.providers import change_provider, get_provider
 from tests.support.roles.qm import FakeBotm, FakeUns, World, page
 from tests.support.switches import LONG

@@ -190,6 +190,30 @@ def test_of_a_slow_site_no_more_is_out_than_is_fetched_in_time() -> None:
     assert rig.more(8) == [(1, list(range(31, 38)))], "it is fast again"
 
 
+def test_nothing_is_done_for_a_slow_run_until_something_comes_of_it() -> None:
+    rig = Rig((1, 1, 0), rows=40, run_rows=8, read_ahead=40, quantum_urls=10)
+    rig.subject.run_seconds = 60.0
+    rig.subject.fill(1)
+    rig.read()
+    assert rig.take(8)
+    for seq in range(1, 8):
+        rig.end(1, seq, seconds=20.0)
+    assert rig.more(8) == [(1, [9, 10])]
+    looked: list[int] = []
+
+    def behind(work: ProviderWork) -> Behind:
+        looked.append(work.pid)
+        return Behind(9, False)
+
+    assert list(rig.subject.take_more(NOW, 8, behind)) == [] and looked == []
+    (work,) = rig.active(1)
+    assert work.served == 10, "its quantum is not renewed for nothing"
+    rig.subject.provider_removed(1)
+    rig.subject.work_arrived(1, 2, 1)
+    rig.subject.fill(1)
+    assert rig.active(1)[0].page_seconds == 0, "nothing is known of it any longer"
+
+
 def test_a_run_grows_once_it_is_half_done_and_within_what_it_may_bring() -> None:
     rig = Rig((1, 1, 0), run_rows=4)
     rig.subject.fill(1)

@@ -13,6 +13,7 @@ from lcc.protocols.work import (
     Deleted,
     Done,
     Fetch,
+    Recall,
     Running,
 )
 from lcc.roles.botm.content_orders import ContentOrders
@@ -76,7 +77,7 @@ def test_a_silent_robot_is_dropped_and_its_orders_are_held_back_for_their_lease(
     wire.client.hung = True
     other, _ = bench.bot(4, "b2")
     bench.pass_time(IDLE_SECONDS + 2)
-    assert qm.of(Capacity)[-1] == Capacity(5), "what hangs takes no place from what the other robot can do"
+    assert qm.of(Capacity)[-1] == Capacity(4, hanging=1), "what hangs takes no place from what the other robot can do"
     assert ids(other) == []
     bench.pass_time(50)
     assert ids(other) == []
@@ -90,6 +91,41 @@ def test_a_silent_robot_is_dropped_and_its_orders_are_held_back_for_their_lease(
     assert again.of(Capacity)[-1] == Capacity(4)
     bench.say(again, fetch_order(3, pid=1))
     assert ids(other) == ["q1-3"]
+
+
+def test_what_hangs_and_was_recalled_has_no_place(bench: Bench) -> None:
+    """The queue manager counts it no longer, and has sent something else."""
+    qm, _ = bench.qm()
+    _, wire = bench.bot(4, "b1")
+    bench.say(qm, *[fetch_order(number, lease=100) for number in (1, 2, 3, 4)])
+    wire.client.hung = True
+    bench.bot(4, "b2")
+    bench.pass_time(IDLE_SECONDS + 2)
+    assert qm.of(Capacity)[-1] == Capacity(4, hanging=4)
+    bench.say(qm, *[Recall(number) for number in (1, 2, 3)])
+    assert qm.of(Capacity)[-1] == Capacity(4, hanging=1)
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["its lease passes", "it connects again"])
+def test_what_was_dropped_has_a_place_until_the_queue_manager_gives_it_up(bench: Bench, lost: bool) -> None:
+    qm, _ = bench.qm()
+    for number in (1, 2):
+        _, wire = bench.bot(1, f"b{number}")
+        bench.say(qm, fetch_order(number, lease=100))
+        wire.client.hung = True
+    bench.bot(4, "b3")
+    bench.pass_time(92)
+    assert bench.engine.held == 0 and qm.of(Capacity)[-1] == Capacity(4, hanging=2)
+    bench.say(qm, fetch_order(3, pid=1))
+    bench.pass_time(1)
+    assert qm.of(Capacity)[-1] == Capacity(4, hanging=1), "that provider has a place by what it has now"
+    if lost:  # it hears what is held, and so that the rest is not
+        again, _ = bench.qm()
+        bench.pass_time(2)
+        assert again.of(Capacity) == []
+    else:
+        bench.pass_time(10)
+        assert qm.of(Capacity)[-1] == Capacity(4)
 
 
 def test_a_robot_that_connects_again_before_its_end_was_noticed(bench: Bench) -> None:

@@ -15,8 +15,7 @@ from lcc.config import BotmConfig
 from lcc.errors import code
 from lcc.protocols.work import Done, Fetch
 from lcc.roles.bot.engine import Robot
-from lcc.roles.botm.dispatcher import ROBOT_MARGIN_SECONDS
-from lcc.roles.botm.engine import LEASE_SHARE
+from lcc.roles.botm.dispatcher import LEASE_SHARE, ROBOT_MARGIN_SECONDS
 from lcc.roles.botm.relay import Relay
 from lcc.storage.disk.content_folder import AttemptFolder
 from tests.support.roles.botm import Bench

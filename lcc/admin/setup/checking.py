@@ -28,8 +28,7 @@ from lcc.fetchers.registry import schemes_fetched
 from lcc.insight.qm_state import read_live
 from lcc.model import Provider
 from lcc.model.shellwords import shell_command
-from lcc.roles.botm.dispatcher import ROBOT_MARGIN_SECONDS
-from lcc.roles.botm.engine import LEASE_SHARE
+from lcc.roles.botm.dispatcher import LEASE_SHARE, ROBOT_MARGIN_SECONDS
 from lcc.storage.database.dialects import SqliteDialect, dialect_for
 from lcc.storage.disk.free_space import Room
 from lcc.storage.providers.providers import list_providers

@@ -29,6 +29,8 @@ from lcc.roles.botm.roster import Roster
 
 _log = Logger()
 
+LEASE_SHARE = 0.9
+"""The part of a lease that counts here: the rest went by, or may have gone by, on the way."""
 ROBOT_MARGIN_SECONDS = 2
 """A robot must have ended this long before the order's time is over."""
 SWEEP_SECONDS = 1.0
@@ -83,13 +85,17 @@ class Dispatcher:
             lambda: RobotPeer(self, clock, hello, capacity_changed), settings.robots_max, "robots"
         )
         self._held_back: dict[str, list[Run]] = {}
+        self._dropped: dict[int, float] = {}
+        """Provider -> until when the queue manager counts orders of it as out that were dropped here."""
         self._ending: set[IDelayedCall] = set()
         self._sweep_call: IDelayedCall | None = None
 
     @property
     def hanging(self) -> int:
-        """Runs that lost robots may still carry out: they wait for no other robot."""
-        return sum(map(len, self._held_back.values()))
+        """Runs that the queue manager has out here, and that no robot can take: those that a lost one may still carry
+        out, unless they are recalled, and those that were dropped."""
+        held = sum(not run.recalled for runs in self._held_back.values() for run in runs)
+        return held + sum(self.orders.run(pid) is None for pid in self._dropped)
 
     def stop(self) -> None:
         """End all timers and the robots' connections."""
@@ -106,6 +112,10 @@ class Dispatcher:
         if self._sweep_call is None:
             self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
 
+    def upstream_ready(self) -> None:
+        """The queue manager is told what is held: all else is lost, for it too."""
+        self._dropped.clear()
+
     def recall(self, pid: int) -> None:
         """Of this provider's orders only the one that is being fetched is still wanted."""
         run = self.orders.run(pid)
@@ -113,6 +123,7 @@ class Dispatcher:
             return
         run.recalled = True
         self._send_back_waiting(run)
+        self._capacity_changed()
         if run.robot is not None and run.robot.takes_runs:
             run.robot.say(Recall(pid))
 
@@ -375,9 +386,9 @@ class Dispatcher:
                 self._held_back[name] = held
             else:
                 del self._held_back[name]
-            if len(held) < len(runs):
-                self._capacity_changed()
-        if len(self.orders):
+        self._dropped = {pid: until for pid, until in self._dropped.items() if until > now}
+        self._capacity_changed()
+        if len(self.orders) or self._dropped:
             self._sweep_call = self._clock.callLater(SWEEP_SECONDS, self._sweep)
         self.hand_out()
 
@@ -432,5 +443,6 @@ class Dispatcher:
             return
         self._counters.orders_expired += 1
         _log.info("Dropping order {id}: its time is over", id=order.fetch.id)
+        self._dropped[order.fetch.pid] = order.lease_end + order.fetch.lease_seconds * (1 - LEASE_SHARE)
         self._discard(order)
         self.orders.drop(order)

@@ -38,7 +38,7 @@ Failures
     of all that wait, under new attempt names.  *A robot is dropped by this end* (silent, or sends garbage), *or its
     TCP connection is reset*: it may hang, with its connections to web servers still open. Its orders are held back
     until it has connected again (it ends all its fetches when it loses the connection) or their time is over; the
-    queue manager is told a capacity that includes them, so that it sends as much for the other robots.  *The
+    queue manager is told how many hang, so that it sends as much as before for the other robots.  *The
     queue manager is gone*: fetching goes on; results are kept, never more than orders were held.  *The disk is full,
     or fails*: what was not stored, and what waits, goes back as ``no-room``, so that other machines fetch it; the
     capacity is 0 until there is room again (:mod:`lcc.roles.botm.disk_health`).  *Storing failed, and the disk is
@@ -80,7 +80,7 @@ from lcc.protocols.work import (
 from lcc.roles.botm.content_orders import ContentOrders
 from lcc.roles.botm.counters import Counters
 from lcc.roles.botm.disk_health import DiskHealth
-from lcc.roles.botm.dispatcher import Dispatcher
+from lcc.roles.botm.dispatcher import LEASE_SHARE, Dispatcher
 from lcc.roles.botm.downstream import DownstreamFactory
 from lcc.roles.botm.orders import HeldOrder
 from lcc.roles.botm.results import Results
@@ -92,9 +92,6 @@ from lcc.roles.peer import PeerFactory
 from lcc.roles.upstream import Upstream
 
 _log = Logger()
-
-LEASE_SHARE = 0.9
-"""The part of a lease that counts here: the rest went by, or may have gone by, on the way."""
 
 
 class BotMaster:
@@ -185,7 +182,7 @@ class BotMaster:
             acked=change,
             machine=settings.machine,
             names_upto=self._content.names_upto,
-            capacity=self._places,
+            capacity=self.capacity,
             orders_max=settings.orders_max,
             knows=KNOWS_INTERVAL,
             run=self._run,
@@ -289,12 +286,6 @@ class BotMaster:
         return self._dispatcher.pool.capacity if self._disk.ok and not self.paused else 0
 
     @property
-    def _places(self) -> int:
-        """The capacity that the queue manager is told: runs that hang with lost robots have places of their own, or
-        nothing would be sent in place of them."""
-        return self.capacity and self.capacity + self._dispatcher.hanging
-
-    @property
     def paused_here(self) -> str:
         """What an operator has paused, in words; empty: nothing."""
         robots = [f"robot {robot.name}" for robot in self._dispatcher.pool.robots if robot.paused]
@@ -327,6 +318,7 @@ class BotMaster:
             fetch = order.fetch
             left = max(0, int(order.lease_end - now))
             link.say(Running(fetch.id, fetch.pid, fetch.key, fetch.generation, left))
+        self._dispatcher.upstream_ready()
         self._told_capacity = Capacity(link.hello.capacity)
         self._tell_capacity()
         link.say(Ready())
@@ -395,7 +387,10 @@ class BotMaster:
         self._dispatcher.disk_changed()
 
     def _tell_capacity(self) -> None:
-        told = Capacity(self._places, self._disk.no_room, self.paused_here, self._dispatcher.pool.refused_told)
+        dispatcher = self._dispatcher
+        told = Capacity(
+            self.capacity, self._disk.no_room, self.paused_here, dispatcher.pool.refused_told, dispatcher.hanging
+        )
         if self._link is not None and told != self._told_capacity:
             self._told_capacity = told
             self._link.say(told)

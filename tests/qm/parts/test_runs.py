@@ -486,3 +486,29 @@ def test_a_provider_grows_no_further_than_its_quantum_while_others_wait(hub: Fak
             sent += 1
     assert pids(connection) == [1] * 6 + [2] * 6 + [1] * 4 + [2] * 4
     assert rig.scheduler.active_count == 0 and not machine.runs and machine.load == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "suspected"),
+    [
+        ({"given": HANDED_BACK}, True),
+        ({"given": code("no-room"), "elapsed_ms": 500, "wire_bytes": 100}, False),
+        ({"given": 0}, False),
+    ],
+    ids=["no robot had it", "it was fetched, and found no room", "it was fetched"],
+)
+def test_what_comes_of_a_run_that_is_suspected(rig: Rig, answer: dict[str, int], suspected: bool) -> None:
+    """The lease of its first order has passed."""
+    machine, connection = rig.connect(capacity=1)
+    rig.send()
+    first = connection.heard(Fetch)
+    rig.hub.clock.advance(LEASE / 2)
+    for fetch in first[:2]:
+        rig.done(machine, fetch)
+    assert rig.send() == 2
+    rig.hub.clock.advance(LEASE / 2)
+    rig.dispatcher.check_leases(rig.hub.clock.seconds())
+    assert machine.runs[1].suspected
+    later = next(fetch for fetch in connection.heard(Fetch) if fetch.id in machine.orders)
+    rig.done(machine, later, answer.pop("given"), **answer)
+    assert machine.runs[1].suspected is suspected

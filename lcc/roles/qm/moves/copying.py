@@ -33,6 +33,7 @@ from lcc.storage.queue.moves.paged import PAGE_ROWS, PAGED, Place
 from lcc.storage.queue.moves.staging import (
     Cursor,
     Staged,
+    asked_in_vain,
     carried_set,
     content_left,
     forget_missed,
@@ -209,6 +210,10 @@ class Copying:
             await self._fetch(names, batches=False)
         await self._step(forget_missed, self._carrier, found.keys)
         return await self._database.interact(content_left, self._carrier)
+
+    async def asked_in_vain(self) -> bool:
+        """Content was asked for, and did not come: it does not just wait for a robot."""
+        return await self._database.interact(asked_in_vain, self._carrier)
 
     async def check_content(self, rows: int) -> None:
         """:raises CannotMove: content cannot be copied, though it may be there.

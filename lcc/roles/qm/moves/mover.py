@@ -60,9 +60,9 @@ stands still for a small part of them only."""
 FREEZES_DOUBLED_MAX = 10
 SLICE_SECONDS = 2.0
 """So long a provider is copied, until others are looked at."""
-CONTENT_SECONDS = 300.0
+CONTENT_SECONDS = 900.0
 """A provider that has flipped to a sub-LCC that was restored from a backup waits for content as long as some has come
-in this time."""
+in this time, or none was asked for in vain."""
 _STANDING_STILL = (MoveState.FREEZING, MoveState.FLIPPED)
 BEHIND = "the front end's database was restored from a backup: run lcc-admin fe repair"
 LATE_LOOK_SECONDS = 10.0
@@ -403,7 +403,7 @@ class Mover:
             return False
         copying = self._copying(move, source)
         left = await copying.content_left()
-        comes = self._comes(move, left)
+        comes = self._comes(move, left, await copying.asked_in_vain())
         waits = not whole or (left > 0 and comes)
         why = ""
         if waits:
@@ -418,14 +418,15 @@ class Mover:
             await self._copy_again(copying, comes)
         return not waits and why == move.why  # else the next look goes on, with what was noted
 
-    def _comes(self, move: Move, left: int) -> bool:
-        """Whether content still comes.
+    def _comes(self, move: Move, left: int, in_vain: bool) -> bool:
+        """Whether content still comes, or may come once robots ask for it.
 
         :param left: files that are still to come.
+        :param in_vain: some were asked for, and did not come.
         """
         now = self._engine.clock.seconds()
         before, since = self._left.get(move.id, (left, now))
-        if left < before or not left:
+        if left < before or not left or not in_vain:
             since = now
         self._left[move.id] = left, since
         return now - since < CONTENT_SECONDS

@@ -4,12 +4,12 @@ The orders of a provider that are out are a run: one robot carries them out one 
 cost one message at each hop.  Until all of them are answered, more of the provider can only follow those, to the same
 machine by the same connection.  What has not been begun can be recalled; that frees nothing until it is answered.
 
-Each BOT-M gets a few more runs than it has robots for (``overload``), so that none is ever idle.  They wait there for
-a robot; while any do, runs end with their quantum, or after a part of a lease: one that grew for ever would keep its
-robot from them.  For the same reason no more of a slow site is out at a time than is fetched within such a part.  A
-provider's runs go where its last one went, because the connection to its site is open there, as long as that BOT-M
-has a free robot; else to the BOT-M with the most room.  This is remembered for a while when the provider has nothing
-to fetch.
+Each BOT-M gets a few more runs than it has robots for (``overload``), so that none is ever idle; what hangs with a
+lost robot has a place besides.  They wait there for a robot; while any do, runs end with their quantum, or after a
+part of a lease: one that grew for ever would keep its robot from them.  For the same reason no more of a slow site is
+out at a time than is fetched within such a part.  A provider's runs go where its last one went, because the
+connection to its site is open there, as long as that BOT-M has a free robot; else to the BOT-M with the most room.
+This is remembered for a while when the provider has nothing to fetch.
 
 An order that does not come back is handed out again, but never while it may still be running (no two fetches at once
 from one provider):
@@ -199,7 +199,7 @@ class Dispatcher:
         if not machine.is_new(message.number):
             self.results_again += 1
             return
-        order = self._forget(message.id, answered=message.code not in _CAME_BACK)
+        order = self._forget(message.id, answered=message.code not in _CAME_BACK or message.elapsed_ms > 0)
         if message.code in _CAME_BACK:
             self._came_back(order, machine, message)
             return
@@ -262,7 +262,7 @@ class Dispatcher:
         free = total = 0
         for machine in self.machines.values():
             if machine.ready:
-                most = int(machine.capacity * self._overload)
+                most = machine.places(self._overload)
                 total += most
                 if machine.granted:
                     free += max(0, most - machine.load)
@@ -327,7 +327,7 @@ class Dispatcher:
     def _frees(self, work: ProviderWork) -> bool:
         """Whether there is room for another run once this one is recalled."""
         return any(
-            machine.granted and work.pid in machine.runs and machine.load <= int(machine.capacity * self._overload)
+            machine.granted and work.pid in machine.runs and machine.load <= machine.places(self._overload)
             for machine in self.machines.values()
         )
 
@@ -401,14 +401,14 @@ class Dispatcher:
         """Where the next order goes; there is room somewhere."""
         machines = self.machines
         machine = machines.get(last)
-        if machine is not None and machine.granted and machine.load < machine.capacity:
+        if machine is not None and machine.granted and machine.load < machine.places(1.0):
             return machine
         if len(machines) == 1:
             return next(iter(machines.values()))
         return max(
             (machine for machine in machines.values() if machine.granted),
             # Of equals the one that got least, so that content is spread when there is little to do.
-            key=lambda machine: (machine.capacity * self._overload - machine.load, -machine.given),
+            key=lambda machine: (machine.capacity * self._overload + machine.hanging - machine.load, -machine.given),
         )
 
     # What does not come back.

@@ -90,6 +90,7 @@ class Machine:
     :ivar granted: it may get orders (:mod:`lcc.roles.qm.orders.leases`).
     :ivar mark: how far the database had come when it was told last.
     :ivar capacity: fetches that its robots do at once.
+    :ivar hanging: runs out there that none of them can take, as a lost one may still be fetching.
     :ivar trouble: why it can store nothing at present, as it says; empty: it can.
     :ivar paused: what an operator has paused there, in words; empty: nothing.
     :ivar robots_refused: which robots there get no orders, and why, for people; empty: none.
@@ -113,6 +114,7 @@ class Machine:
             "content",
             "given",
             "granted",
+            "hanging",
             "knows_interval",
             "last_number",
             "load",
@@ -140,7 +142,7 @@ class Machine:
         self.ready = False
         self.granted = False
         self.mark: tuple[str, int] = ("", 0)
-        self.capacity = 0
+        self.capacity = self.hanging = 0
         self.trouble = ""
         self.paused = ""
         self.robots_refused = ""
@@ -250,7 +252,7 @@ class Machine:
     @property
     def contended(self) -> bool:
         """More runs are out here than its robots do at once: some wait for a robot."""
-        return len(self.runs) > self.capacity
+        return len(self.runs) > self.capacity + self.hanging
 
     def recall(self, pid: int) -> bool:
         """Ask for what is not begun of this provider.  There is room for another run at once; the provider is free
@@ -276,9 +278,14 @@ class Machine:
         if self.connection is not None and self.orders_max:
             self.connection.say(Recall(run.pid))
 
-    def set_capacity(self, fetches: int) -> None:
-        """Its robots do so many fetches at once."""
+    def set_capacity(self, fetches: int, hanging: int = 0) -> None:
+        """Its robots do so many fetches at once, and so many runs hang."""
         self.capacity = 0 if self.refused else max(0, fetches)
+        self.hanging = max(0, hanging)
+
+    def places(self, overload: float) -> int:
+        """How many runs it may hold: a multiple of what its robots do at once, and what hangs."""
+        return self.capacity and int(self.capacity * overload) + self.hanging
 
     def disconnected(self, connection: Connection) -> None:
         """This connection is gone."""

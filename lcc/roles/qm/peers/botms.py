@@ -62,7 +62,7 @@ class BotmHandler(Handler):
                 elif isinstance(message, Checked):
                     self._verifier.checked(machine, self._connection, message)
                 elif isinstance(message, Capacity):
-                    machine.set_capacity(message.fetches)
+                    machine.set_capacity(message.fetches, message.hanging)
                     machine.trouble = message.trouble
                     machine.paused = message.paused[:PAUSED_CHARS]
                     machine.robots_refused = message.refused[:REFUSED_CHARS]

@@ -157,7 +157,8 @@ class Runs(ReadAhead):
             return False  # what crosses the last result would find no debt where it arrives
         if work.group is not None and work.group.contested:
             return False
-        return 0 < work.busy <= self._run_rows // 2 and work.pid not in self.delays
+        most = min(self._run_rows // 2, self._rows_in_time(work) - 1)  # else nothing could follow
+        return 0 < work.busy <= most and work.pid not in self.delays
 
     def _goes_on(self, work: ProviderWork, contended: bool) -> bool:
         """Whether its quantum is not used up, or nobody waits (for a place, or where its run is for a robot), so that

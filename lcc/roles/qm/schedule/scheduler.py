@@ -176,13 +176,13 @@ class Scheduler(Runs):
         """The provider and its queue are gone."""
         self._turns.leave_queue(pid)
         self.delays.discard(pid)
-        self._inactive.discard(pid)
         self.withheld.pop(pid, None)
         self.recalls.add(pid)
         self._turns.removed(pid)
         work = self._active.get(pid)
         if work is not None:
             self._drop(work)
+        self._inactive.discard(pid)  # what was kept of its work, too
 
     # Work goes out.
 

@@ -431,6 +431,12 @@ def content_left(txn: Txn, carrier: int) -> int:
     return sum(int(rows) * max(1, count_of(subtype)) for subtype, rows in queued)
 
 
+def asked_in_vain(txn: Txn, carrier: int) -> bool:
+    """Some of them were asked for, and did not come."""
+    sql = "SELECT 1 FROM qdb WHERE urlkey > ? AND urlkey <= ? AND (attempts > 0 OR unreached > 0) LIMIT 1"
+    return txn.one(sql, provider_range(carrier)) is not None
+
+
 class Missed(NamedTuple):
     """What batches did not bring.
 

@@ -1,0 +1,61 @@
+"""Robots hang: the others at their BOT-M get as much to do as before."""
+
+from __future__ import annotations
+
+from lcc.protocols.work import Capacity
+from tests.qm.test_runs import of
+from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, pages
+
+LEASE_SECONDS = 100.0
+
+
+def providers(world: World, first: int, count: int, rows: int) -> list[int]:
+    """So many new ones, each with rows."""
+    pids = [world.provider(f"http://{number}/") for number in range(first, first + count)]
+    uns = FakeUns(world)
+    for number, pid in enumerate(pids, first):
+        uns.send_set(number, pid, pages(*range(rows)))
+    return pids
+
+
+def pids_at(botm: FakeBotm) -> set[int]:
+    return {fetch.pid for fetch in botm.out.values()}
+
+
+def test_the_other_robot_goes_on_until_the_lease_of_what_hangs_has_passed(make_world: MakeWorld) -> None:
+    world = make_world(lease=LEASE_SECONDS, run_rows=2, overload=1.0)
+    botm = FakeBotm(world, capacity=2, orders_max=1000)
+    first, *_ = providers(world, 1, 5, rows=4)
+    botm.say(Capacity(1, hanging=1))
+    world.advance(0.9 * LEASE_SECONDS - 1)
+    for fetch in of(botm, first):  # it is dropped there, and given up here later
+        botm.forget(fetch)
+    for _ in range(9):
+        assert len(pids_at(botm)) == 1
+        for fetch in list(botm.out.values())[:1]:
+            botm.done(fetch)
+        world.advance(1)
+
+
+def test_what_hangs_is_not_overloaded(make_world: MakeWorld) -> None:
+    world = make_world(lease=LEASE_SECONDS, run_rows=2, overload=2.0)
+    botm = FakeBotm(world, capacity=5, orders_max=1000)
+    hanging = set(providers(world, 1, 30, rows=2)[:4])
+    assert len(pids_at(botm)) == 10
+    botm.say(Capacity(1, hanging=4))
+    for fetch in list(botm.out.values()):
+        if fetch.pid not in hanging:
+            botm.done(fetch)
+    world.advance(1)
+    assert len(pids_at(botm) - hanging) == 2, "one robot, two runs"
+
+
+def test_runs_go_to_where_a_robot_is_free(make_world: MakeWorld) -> None:
+    world = make_world(lease=LEASE_SECONDS, run_rows=2, overload=1.5)
+    lame = FakeBotm(world, 1, capacity=44, orders_max=1000)
+    hanging = set(providers(world, 1, 40, rows=2))
+    assert pids_at(lame) == hanging
+    lame.say(Capacity(4, hanging=40))
+    well = FakeBotm(world, 2, capacity=16, orders_max=1000)
+    new = set(providers(world, 41, 12, rows=2))
+    assert len(pids_at(lame) & new) <= 4 and len(pids_at(well) & new) >= 8
