@@ -191,6 +191,20 @@ def test_no_beginning_is_missed(now: int, later: int, zone: str) -> None:
     assert expected <= set(begun)
 
 
+@given(instants, st.integers(0, 300_000), zones, st.sampled_from([10, 3600]))
+def test_beginnings_are_those_that_a_clock_shows_one_after_the_other(
+    now: int, later: int, zone: str, slot_seconds: int
+) -> None:
+    subject = TimeSlots(24, slot_seconds, zone)
+    later = later * slot_seconds // 3600
+    shown_last: dict[int, None] = {}
+    at = float(now)
+    while (at := subject.slot_end(at)) <= now + later:
+        shown_last.pop(subject.current(at), None)
+        shown_last[subject.current(at)] = None
+    assert subject.begun(now, now + later) == list(shown_last)
+
+
 def test_a_long_sleep_opens_each_slot_once() -> None:
     assert sorted(TimeSlots(24, 3600, "UTC").begun(0, 10**9)) == list(range(24))
     assert len(TimeSlots(168, 3600, "Europe/Amsterdam").begun(0, 10**9)) == 168

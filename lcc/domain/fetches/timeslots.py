@@ -128,13 +128,13 @@ class TimeSlots:
     def begun(self, after: float, now: float) -> list[int]:
         """The LCC's slots that have begun after one instant and up to another, in order, each once; those of the last
         period, if it is longer than that."""
-        begun: dict[int, None] = {}
-        at = max(after, now - self.period_seconds - 86400.0)
-        while (at := self._compute(at, "")[1]) <= now:
-            slot = self.current(at)
-            begun.pop(slot, None)
-            begun[slot] = None
-        return list(begun)
+        begun: dict[int, None] = {}  # the latest first
+        first = max(after, now - self.period_seconds - 86400.0)
+        since, _, slot = self._compute(now, "")
+        while since > first and len(begun) < self.slots:
+            begun.setdefault(slot)
+            since, _, slot = self._compute(since - 1.0, "")
+        return list(reversed(begun))
 
     # Inside.
 
