@@ -186,6 +186,20 @@ def test_a_provider_that_is_gone_is_not_remembered(monkeypatch: pytest.MonkeyPat
     assert [kept.priority(pid) for pid in (1, 2, 3)] == [1, 0, 1]
 
 
+def test_how_long_a_fetch_takes() -> None:
+    kept, work = Inactive(), ProviderWork(1, START, 0)
+    found = []
+    for seconds in (0.0, 20.0, 40.0, 0.0, 5.0):
+        work.took(seconds)
+        found.append(work.page_seconds)
+    assert found == [0.0, 20.0, 25.0, 25.0, 20.0]
+    kept.is_slow(1, 20.0)
+    for expected in (20.0, 0.0):
+        work = ProviderWork(1, START, 0)
+        kept.comes(work)
+        assert work.page_seconds == expected
+
+
 def test_what_orders_say_of_a_provider() -> None:
     info = fetch_info(
         Provider(

@@ -190,6 +190,43 @@ def test_of_a_slow_site_no_more_is_out_than_is_fetched_in_time() -> None:
     assert rig.more(8) == [(1, list(range(31, 38)))], "it is fast again"
 
 
+def test_what_may_follow_is_asked_of_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig((1, 1, 0), (2, 2, 0), run_rows=4, quantum_urls=4)
+    rig.subject.fill(2)
+    rig.read()
+    assert rig.take(4) == (1, [1, 2, 3, 4]) and rig.take(4) == (2, [1, 2, 3, 4])
+    for pid in (1, 2):
+        for seq in (1, 2, 3):
+            rig.end(pid, seq)
+    one, _ = rig.active(1, 2)
+
+    def more(most: int) -> list[tuple[int, int]]:
+        found = rig.subject.take_more(NOW, most, lambda work: Behind(0 if work.pid == 1 else 9, False))
+        return [(work.pid, len(work.rows_out)) for work in found]
+
+    assert more(1) == [], "as many are out"
+    for pid in (1, 2):
+        rig.subject._update(rig.subject._active[pid])
+    with monkeypatch.context() as patched:
+        patched.setattr(rig.subject.hours, "lets_provider", lambda work, now: work.pid == 1)
+        assert more(4) == [], "the hours of one are closed, there is no room for the other"
+    for pid in (1, 2):
+        rig.subject._update(rig.subject._active[pid])
+    assert more(4) == [(2, 3)]
+    assert one.served == 4, "it gets no new quantum with nothing to follow"
+
+
+def test_a_run_that_may_not_grow_keeps_no_other_from_it() -> None:
+    rig = Rig((1, 1, 0), (2, 2, 0), run_rows=4)
+    rig.subject.fill(2)
+    rig.read()
+    assert rig.take(4) == (1, [1, 2, 3, 4]) and rig.take(4) == (2, [1, 2, 3, 4])
+    for pid, seqs in ((1, (1, 2)), (2, (1, 2, 3))):
+        for seq in seqs:
+            rig.end(pid, seq)
+    assert rig.more(2) == [(2, [5])]
+
+
 def test_nothing_is_done_for_a_slow_run_until_something_comes_of_it() -> None:
     rig = Rig((1, 1, 0), rows=40, run_rows=8, read_ahead=40, quantum_urls=10)
     rig.subject.run_seconds = 60.0

@@ -168,6 +168,27 @@ def test_while_others_wait_for_a_robot_no_run_grows_below_a_higher_priority() ->
     assert [machine.may_grow(pid, 5.0) for pid in (1, 2)] == [True, False]
 
 
+def test_how_many_runs_it_may_hold() -> None:
+    machine = Machine(7)
+    connection = connect(machine, hello(capacity=3))
+    machine.granted = True
+    assert (machine.places(1.0), machine.places(1.5), machine.hanging) == (3, 4, 0)
+    machine.set_capacity(3, 2)
+    assert (machine.places(1.0), machine.places(1.5)) == (5, 6), "what hangs comes besides, and is not overloaded"
+    for pid in range(1, 6):
+        machine.add(order(machine, pid, pid), connection, 5.0)
+    assert not machine.contended
+    machine.add(order(machine, 6, 6), connection, 5.0)
+    assert machine.contended and machine.may_grow(1, 5.0), "all are of the lowest priority"
+    machine.set_capacity(0, 2)
+    assert machine.places(1.5) == 0
+    machine.set_capacity(3, -1)
+    assert machine.places(1.5) == 4
+    machine.set_capacity(3, 2)
+    connect(machine, hello(capacity=3, session="s.2"))
+    assert machine.places(1.5) == 4
+
+
 def test_a_recall_is_said_once_on_each_connection() -> None:
     machine = Machine(7)
     connection = connect(machine)
