@@ -132,7 +132,7 @@ def test_what_is_verified_is_suspect_no_longer_on_a_disk_that_has_failed(
 
 
 def test_what_is_verified_is_suspect_no_longer_on_a_disk_that_takes_nothing(
-    start: Start, disk: BadDisk, monkeypatch: pytest.MonkeyPatch
+    start: Start, disk: BadDisk, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
 ) -> None:
     """Not even the mark.  What is suspect is verified at each connection."""
     start("boot1", 1).advance(20)
@@ -141,14 +141,42 @@ def test_what_is_verified_is_suspect_no_longer_on_a_disk_that_takes_nothing(
     def fails(*_: Any) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("lcc.storage.disk.content_sync.write_durably", fails)
-    disk.broken = True
-    for _ in range(2):
+    with monkeypatch.context() as patched:
+        patched.setattr("lcc.storage.disk.content_sync.write_durably", fails)
+        disk.broken = True
+        for _ in range(2):
+            with pytest.raises(OSError, match="Input/output"):
+                sync.intact(100)
+        assert sync.suspect == (0, 0)
         with pytest.raises(OSError, match="Input/output"):
-            sync.intact(100)
-    assert sync.suspect == (0, 0)
+            sync.advance(100)
+    assert start("boot2", 100).suspect == (20, 100), "it is not on the disk"
     with pytest.raises(OSError, match="earlier write"):
-        sync.intact(100)
+        sync.advance(100)
+    assert start("boot2", 100).suspect == (0, 0), "it is, as soon as the disk takes it"
+    assert logged_errors.flush("An earlier write to the disk failed")
+
+
+def test_that_a_write_has_failed_is_noted_as_soon_as_the_disk_takes_it(
+    start: Start, disk: BadDisk, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    """Or the next process would believe that nothing has."""
+    sync = start("boot1", 1)
+    sync.advance(20)
+
+    def fails(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    disk.broken = True
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space"):
+        patched.setattr("lcc.storage.disk.content_sync.write_durably", fails)
+        sync.advance(30)
+    with pytest.raises(OSError, match="earlier write"):
+        sync.advance(30)
+    with pytest.raises(OSError, match="earlier write"):
+        start("boot1", 40).advance(40)
+    assert start("boot2", 40).suspect == (20, 40)
+    assert logged_errors.flush("An earlier write to the disk failed")
 
 
 def test_the_mark_moves_only_after_the_sync_and_durably(tmp_path: Path) -> None:

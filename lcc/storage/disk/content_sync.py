@@ -98,6 +98,7 @@ class ContentSync:
         self._boot = boot
         self._disk = disk
         self._mark = SyncMark(0, RUNNING, boot)
+        self._is_written = True
 
     def open(self, names_upto: int) -> None:
         """Find out what a crash may have lost.
@@ -159,6 +160,8 @@ class ContentSync:
 
     def _sync_all(self) -> None:
         if self._mark.state == FAILED:
+            if not self._is_written:
+                self._write(self._mark)
             raise OSError("an earlier write to the disk failed")
         try:
             self._disk.sync_all(self._folder)
@@ -169,6 +172,6 @@ class ContentSync:
 
     def _write(self, mark: SyncMark) -> None:
         if mark.state == FAILED:
-            self._mark = mark  # also if the disk does not take this
+            self._mark, self._is_written = mark, False  # also if the disk does not take this; it is tried again
         write_durably(self._path, mark.to_bytes(), self._disk)
-        self._mark = mark
+        self._mark, self._is_written = mark, True
