@@ -187,7 +187,24 @@ def test_what_was_refused_for_a_provider_that_was_made_again_is_told_again(world
     world.lcc.put_back([])
     world.clock.pump([0] * 20)
     world.advance(60)
-    assert world.status("all").counts["refused"] == 1 and world.lcc.fetched == [start] * (1 + private)
+    assert world.status("all").counts["refused"] == 1 and world.lcc.fetched == [start] * (1 + 2 * private)
+
+
+@pytest.mark.parametrize("ever", [True, False], ids=["allowed again", "never allowed"])
+def test_a_provider_that_has_lost_its_private_addresses_is_asked_for_again(worlds: Worlds, ever: bool) -> None:
+    """No change of the cache was lost with them: only the refusal shows it (1004199r)."""
+    start = ROOTS[0]
+    world = worlds({start: b"<p>"}, told_wait=5.0)
+    world.start()
+    world.lcc.errors[start] = code("address-forbidden")
+    world.add("all", start, restrict_to=SCOPE, allow_private=True)
+    for _ in range(200):
+        world.advance(1)
+        if ever and world.lcc.fetched:
+            world.lcc.errors.clear()
+    assert world.lcc.fetched == [start] * 2 and world.lcc.watches.count((start, True)) == 2
+    counts = world.status("all").counts
+    assert counts["cached" if ever else "refused"] == 1
 
 
 def test_what_is_told_while_it_is_found_out_what_was_lost_is_of_before(

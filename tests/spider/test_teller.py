@@ -12,6 +12,7 @@ from twisted.internet.task import Clock
 from lcc.model.spider.crawls import Crawl, CrawlSettings, CrawlState, HostRef, Owners, ReadyHost, Telling
 from lcc.model.states import SiteRobots
 from lcc.roles.spider.counters import Counters
+from lcc.roles.spider.private_hosts import PrivateHosts
 from lcc.roles.spider.sites import FORBIDDEN_SECONDS, KEPT_SECONDS, UNKNOWN_SECONDS, Sites
 from lcc.roles.spider.teller import Teller
 
@@ -74,7 +75,9 @@ async def test_very_many_hosts_that_wait_are_read_once() -> None:
     client: Any = None
     sites = Unknown(client, clock)
     given: Any = frontier
-    teller = Teller(given, sites, clock, clock.seconds, Counters(), 0, _nothing, lambda number: None)
+    teller = Teller(
+        given, sites, PrivateHosts(clock), clock, clock.seconds, Counters(), 0, _nothing, lambda number: None
+    )
     link: Any = Link()
     teller.link = link
     rules: Any = [Rules()]

@@ -20,6 +20,7 @@ from lcc.model.spider.crawls import HostRef, KnownUrl, ReadyHost, Telling, ToldU
 from lcc.model.states import CACHED, DELETED, UNKNOWN, AnsweredUrl, AskedUrl
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_rules import CrawlRules
+from lcc.roles.spider.private_hosts import PrivateHosts
 from lcc.roles.spider.reading import Reading
 from lcc.roles.spider.sites import Sites
 
@@ -51,6 +52,7 @@ class Answers:
     :param unread: called with what the cache has, was not read, and need not come with its changes.
     :param reading: judges where redirects lead.
     :param sites: knows whose the URLs of a host are.
+    :param private: hosts whose providers may have lost their private addresses.
     :ivar notifier: role and name of this spider as a notifier; ``epoch``: of its sets' numbers.
     :ivar newest_set: that was told in this epoch.  A higher number is that of a set of an earlier epoch: it is asked
         for without it, for in this epoch the cache would wait for that set.  So it is with sets that may be lost with
@@ -67,6 +69,7 @@ class Answers:
         unread: Callable[[Sequence[AnsweredUrl]], None],
         reading: Reading,
         sites: Sites,
+        private: PrivateHosts,
         counters: Counters,
     ) -> None:
         self.notifier = self.epoch = ""
@@ -79,6 +82,7 @@ class Answers:
         self._unread = unread
         self._reading = reading
         self._sites = sites
+        self._private = private
         self._counters = counters
         self._strange: OrderedDict[HostRef, bool] = OrderedDict()
         """Hosts of which URLs were told: whether the cache had some of the last ones."""
@@ -87,6 +91,7 @@ class Answers:
         """The frontier was claimed: sets are of this epoch from now on."""
         self.notifier, self.epoch = notifier, epoch
         self.newest_set = self._lost_upto = 0
+        self._private.begin()
 
     def note_told(self, number: int) -> None:
         """This set is told."""
@@ -176,7 +181,7 @@ class Answers:
             ref = HostRef(host.crawl, host.root)
             before = now - int(self._told_wait_seconds)
             told += [(host, url) for url in await self._frontier.told_urls(ref, before, self._window)]
-        lost, revisited = now - _WAITS_MAX * self._told_wait_seconds, rules.crawl.settings.revisit_seconds
+        settings, lost = rules.crawl.settings, now - _WAITS_MAX * self._told_wait_seconds
         pids = await self._owners(rules, [(host.root, host.pid, host.root + url.path) for host, url in told])
         asked = [
             AskedUrl(
@@ -204,10 +209,20 @@ class Answers:
         for (host, url), state in zip(told, states, strict=True):
             row = known.get(url.key)
             found = _verdict(state, row)
-            if state.state == CACHED and found is None and url.told_time <= lost and row and row.change and revisited:
+            if (
+                state.state == CACHED
+                and found is None
+                and url.told_time <= lost
+                and row
+                and row.change
+                and settings.revisit_seconds
+            ):
                 found = Verdict.UNCHANGED
-            elif state.code == _FORBIDDEN and rules.crawl.settings.allow_private and not self._is_of_now(url):
-                found = Verdict.LOST  # its provider may have been made again, and not have had private addresses yet
+            elif state.code == _FORBIDDEN and settings.allow_private and not settings.pid:
+                # Its provider may have been made again, and not have had private addresses yet.
+                ref = HostRef(host.crawl, host.root)
+                if not self._is_of_now(url) or self._private.refused(ref, url.told_set, self.newest_set):
+                    found = Verdict.LOST
             if found is not None:
                 respelled = _respelled(rules, host.root, url) if found is Verdict.GONE else None
                 answers.append(UrlAnswer(host.crawl, url.key, found, url.told_set, state.code, respelled))

@@ -53,6 +53,7 @@ from lcc.roles.spider.backlog import Backlog
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_list import CrawlList
 from lcc.roles.spider.follower import Extractor, Follower, Keeper
+from lcc.roles.spider.private_hosts import PrivateHosts
 from lcc.roles.spider.reading import Reading
 from lcc.roles.spider.shares import Shares
 from lcc.roles.spider.sites import Sites
@@ -100,6 +101,7 @@ class Spider:
         self.paused_since: float | None = None
         self.crawls = CrawlList(settings, frontier, now, self.counters, self._crawls_changed)
         self.sites = Sites(client, clock)
+        private = PrivateHosts(clock)
         self.shares = Shares(frontier, clock, now, settings.lease, self._giving_hosts, lambda: self.trouble)
         reading = Reading(frontier, self.sites, self.counters)
         self.follower = Follower(
@@ -125,6 +127,7 @@ class Spider:
             self.follower.note_unread,
             reading,
             self.sites,
+            private,
             self.counters,
         )
         self.backlog = Backlog(
@@ -143,6 +146,7 @@ class Spider:
         self.teller = Teller(
             frontier,
             self.sites,
+            private,
             clock,
             now,
             self.counters,

@@ -29,6 +29,7 @@ from lcc.model.states import SiteRobots
 from lcc.roles.notifier import NotifierLink, NotifierRefused
 from lcc.roles.spider.counters import Counters
 from lcc.roles.spider.crawl_rules import CrawlRules
+from lcc.roles.spider.private_hosts import PrivateHosts
 from lcc.roles.spider.sites import FORBIDDEN_SECONDS, Sites
 
 _log = Logger()
@@ -86,6 +87,7 @@ class Teller:
         self,
         frontier: IFrontier,
         sites: Sites,
+        private: PrivateHosts,
         clock: IReactorTime,
         now: Callable[[], float],
         counters: Counters,
@@ -97,6 +99,7 @@ class Teller:
         self.answers: list[UrlAnswer] = []
         self._frontier = frontier
         self._sites = sites
+        self._private = private
         self._clock = clock
         self._now = now
         self._counters = counters
@@ -161,7 +164,8 @@ class Teller:
         pids = await self._pids(rules, hosts)
         await self._sites.ask([host.root for host in hosts if _ref(host) in pids])
         settings = rules.crawl.settings
-        if settings.allow_private and not settings.pid:
+        may_be_private = settings.allow_private and not settings.pid
+        if may_be_private:
             await self._allow_private_again(rules, pids)
         ready: dict[HostRef, Owners] = {}
         for host in hosts:
@@ -170,6 +174,8 @@ class Teller:
             owners = None if rules.crawl.settings.pid else self._sites.providers(host.root)
             if ref in pids and owners is not None and owner_of(host.root, owners) != pids[ref]:
                 self._ask_again(ref)
+            elif may_be_private and self._private.is_to_ask(ref):
+                pass  # the UNS could not be asked
             elif ref in pids and self._sites.may_tell(host.root):
                 ready[ref] = owners or ()
                 continue
@@ -221,12 +227,15 @@ class Teller:
         return pids
 
     async def _allow_private_again(self, rules: CrawlRules, pids: Mapping[HostRef, int]) -> None:
-        """Of hosts whose robots.txt cannot be read: a queue that was restored from a backup may have made their
-        providers anew, without private addresses.  Each is asked for less and less often: it may just be down."""
+        """Of hosts whose robots.txt cannot be read, or of which pages were refused: a queue that was restored from a
+        backup may have made their providers anew, without private addresses.  Each is asked for less and less often:
+        it may just be down."""
         now = self._clock.seconds()
         hosts = []
         for host in pids:
-            if self._sites.said(host.root).allow != NONE:
+            if self._private.is_to_ask(host):
+                hosts.append(host)
+            elif self._sites.said(host.root).allow != NONE:
                 self._unread.pop(host, None)
             elif now >= self._unread.get(host, (0.0, 0.0))[0]:
                 hosts.append(host)
@@ -234,6 +243,8 @@ class Teller:
             asked = hosts[start : start + _ASKED_AT_ONCE]
             found = await self._watch([host.root for host in asked], rules)
             for host, answer in zip(asked, found, strict=True):
+                if isinstance(answer, int):
+                    self._private.asked(host)
                 pause = min(2 * self._unread.get(host, (0.0, FORBIDDEN_SECONDS))[1], _UNREAD_SECONDS_MAX)
                 if len(self._unread) >= _UNREAD_MAX and host not in self._unread:
                     del self._unread[next(iter(self._unread))]
