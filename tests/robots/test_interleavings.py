@@ -85,15 +85,22 @@ class QueuePeer(FakePeer):
     """The queue manager's end of a connection.
 
     :ivar shared: it is that of a central BOT-M.
-    :ivar machine: to whom everything is said then.
+    :ivar machine: to whom everything is said then; ``session``: on the connection of it that was heard of last.
     """
 
     shared = False
     machine = MACHINE
+    session = ""
+
+    def messages_received(self, messages: list[Flat]) -> None:
+        for message in messages:
+            if isinstance(message, MachineHello):
+                self.session = message.session
+        super().messages_received(messages)
 
     def say(self, message: Flat) -> None:
         if self.shared:
-            self.stream.send(addressed(message, self.machine))
+            self.stream.send(addressed(message, self.machine, self.session))
         else:
             super().say(message)
 
