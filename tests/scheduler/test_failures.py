@@ -158,7 +158,7 @@ def test_the_interval_of_a_resource_begins_when_the_job_goes_out(
     start_jobs = bench.engine.store.start_jobs
 
     async def slowly(chosen: Sequence[Assigned], now: int) -> list[StartedJob]:
-        await deferLater(bench.clock, 40)  # type: ignore[arg-type]
+        await deferLater(bench.clock, 40)  # type: ignore[arg-type]  # the test's clock tells time only
         return await start_jobs(chosen, now)
 
     with monkeypatch.context() as patch:

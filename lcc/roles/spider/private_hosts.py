@@ -25,11 +25,13 @@ class _Refused(NamedTuple):
     :ivar upto: number of the last set that was told before its provider was asked for again.
     :ivar until: clock time until which that is not done once more.
     :ivar pause: how long that is, in seconds.
+    :ivar is_to_ask: its provider was not asked for yet.
     """
 
-    upto: int
-    until: float
-    pause: float
+    upto: int = 0
+    until: float = 0.0
+    pause: float = _PAUSE_SECONDS / 2
+    is_to_ask: bool = False
 
 
 class PrivateHosts:
@@ -38,12 +40,10 @@ class PrivateHosts:
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self._refused: dict[HostRef, _Refused] = {}
-        self._to_ask: set[HostRef] = set()
 
     def begin(self) -> None:
         """The numbers of sets begin anew."""
         self._refused.clear()
-        self._to_ask.clear()
 
     def refused(self, host: HostRef, told_set: int, newest_set: int) -> bool:
         """A URL of this host was refused.
@@ -51,12 +51,11 @@ class PrivateHosts:
         :param told_set: number of the set that it was told in; ``newest_set``: of the last set that was told.
         :returns: it is to be told again: the host's provider is asked for before, or was since it was told.
         """
-        now, known = self._clock.seconds(), self._refused.pop(host, _Refused(0, 0.0, _PAUSE_SECONDS / 2))
+        now, known = self._clock.seconds(), self._refused.pop(host, _Refused())
         is_due = told_set > known.upto and known.until <= now
         if is_due:
             pause = min(2 * known.pause, _PAUSE_SECONDS_MAX)
-            known = _Refused(newest_set, now + pause, pause)
-            self._to_ask.add(host)
+            known = _Refused(newest_set, now + pause, pause, is_to_ask=True)
         self._refused[host] = known
         if len(self._refused) > _KEPT:
             del self._refused[next(iter(self._refused))]
@@ -64,8 +63,9 @@ class PrivateHosts:
 
     def is_to_ask(self, host: HostRef) -> bool:
         """Its provider is to be asked for before anything of it is told."""
-        return host in self._to_ask
+        return host in self._refused and self._refused[host].is_to_ask
 
     def asked(self, host: HostRef) -> None:
         """It was."""
-        self._to_ask.discard(host)
+        if host in self._refused:
+            self._refused[host] = self._refused[host]._replace(is_to_ask=False)
