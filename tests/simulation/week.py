@@ -117,6 +117,8 @@ class Week(World):
     def __init__(self, timeline: Timeline, period: float = DAY) -> None:
         super().__init__(timeline)
         self._period = period
+        self._waited: dict[str, str] = {}
+        """URL -> the content that waited for its hours when it was looked last."""
         self.copy = Copy()
         sizes = {
             "absorb_batch": 50,
@@ -207,14 +209,21 @@ class Week(World):
         return DailyPublisher(self._period, site, process, list(self.lcc.hosts.unses), lambda *_: None)
 
     def missing(self) -> list[str]:
-        """Pages that are not in the cache as they are, but for those that a quota keeps out."""
+        """Pages that are not in the cache as they are, but for those that a quota keeps out, and those that wait for
+        their hours: not twice in the same state, as these open in each period."""
+        waiting = {url for (url,) in self.lcc.rows("SELECT curl FROM qdb WHERE slot >= 0")}
+        before, self._waited = self._waited, {}
         found = []
         for site in (*self.sites, self.watched):
             rows = self.lcc.rows("SELECT curl, mimetype, md5 FROM lccurl WHERE pid = ? AND state = 1", [site.pid])
             cached = {(url.removeprefix(site.root), kind): md5 for url, kind, md5 in rows}
             for path, page in site.pages.items():
                 if cached.get(identity(path)) != page.md5 and not site.may_be_full and path not in site.untold:
-                    found.append(site.url(path))
+                    url = site.url(path)
+                    if site.hours_of(path) and url in waiting and before.get(url) != page.md5:
+                        self._waited[url] = page.md5
+                    else:
+                        found.append(url)
         return found
 
     def idle(self) -> list[str]:
