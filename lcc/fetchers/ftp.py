@@ -5,7 +5,7 @@ Strategy: one coroutine a fetch.  The length that the server tells before is com
 of a data connection does not say whether it was the end of the file.  A folder is a document to who asks for it
 (:mod:`lcc.fetchers.folders`): listed by MLSD, or LIST where the server does not know that.
 Failures: everything that a server can do ends as a FetchError; a kept connection that turns out to be dead before any
-reply is replaced once.
+reply, or that the server closes with a 421 as its first reply, is replaced once.
 """
 
 from __future__ import annotations

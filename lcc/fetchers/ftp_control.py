@@ -24,10 +24,11 @@ class FtpControl(Protocol):
 
     :ivar key: what the fetcher keeps it under.
     :ivar received_bytes: of replies, since :meth:`begin`.
-    :ivar replies: how many came since then.
+    :ivar replies: how many came since then, a 421 not among them.
     :ivar served: fetches that it was used for.
     :ivar extended: EPSV has not been refused.
     :ivar machine_lists: nor has MLSD.
+    :ivar lost: it is closed, or the server has said that it closes it (421; RFC 959, 5.4).
     """
 
     def __init__(
@@ -158,7 +159,11 @@ class FtpControl(Protocol):
         elif begin[3:] == b"-" and begin[:3].isdigit():
             self._long_reply = begin[:3]
         if not self._long_reply:
-            self.replies += 1
+            if begin == b"421 ":
+                # The reply to any command; after an idle time it was sent before the command came.
+                self.lost = True
+            else:
+                self.replies += 1
         self._line_received(line)
 
     def _fail(self, error: FetchError) -> None:

@@ -64,6 +64,8 @@ CASES = [
     ("no binary", {"TYPE": "504 no"}, "login-refused"),
     ("cut at once", {"greeting": "CUT"}, "connection-lost"),
     ("cut later", {"MDTM": "CUT"}, "early-eof"),
+    ("closes", {"MDTM": "421 going down"}, "server-busy"),
+    ("closes later", {"SIZE": "421 going down"}, "server-busy"),
     ("cut at the transfer", {"RETR": "150 x / CUT"}, "early-eof"),
     ("silent", {"greeting": "SILENT"}, "idle-timeout"),
     ("silent later", {"SIZE": "SILENT"}, "idle-timeout"),
@@ -130,24 +132,28 @@ async def test_a_server_that_speaks_while_nobody_asks_is_left() -> None:
 
 
 class _Forgetful(ScriptedFtp):
-    """Cuts a kept connection when it is used again; a new one works."""
+    """Gives a kept connection up when it is used again; a new one works."""
 
     def buildProtocol(self, address: Any) -> Any:
         self.answers.update(MDTM="213 20240102030405")
         return super().buildProtocol(address)
 
 
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [("CUT", "early-eof"), ("421 Timeout.", "server-busy"), ("421-Idle / 421 Timeout.", "server-busy")],
+)
 @pytest_twisted.ensureDeferred
-async def test_a_kept_connection_that_is_cut_when_it_is_used_is_replaced_once() -> None:
+async def test_a_kept_connection_that_ends_when_it_is_used_is_replaced_once(answer: str, error: str) -> None:
     server = _Forgetful()
     ftp = Ftp(server)
     assert (await ftp.fetch()).content == b"hello"
-    server.answers["MDTM"] = "CUT"
+    server.answers["MDTM"] = answer
     assert (await ftp.fetch()).content == b"hello"
     assert server.controls == 2
     # One that has answered is not: nobody knows what it has done.
-    server.answers["SIZE"] = "CUT"
-    assert (await ftp.fetch()).error == "early-eof"
+    server.answers["SIZE"] = answer
+    assert (await ftp.fetch()).error == error
     assert server.controls == 2
     await ftp.close()
 
