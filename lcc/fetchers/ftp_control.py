@@ -28,7 +28,7 @@ class FtpControl(Protocol):
     :ivar served: fetches that it was used for.
     :ivar extended: EPSV has not been refused.
     :ivar machine_lists: nor has MLSD.
-    :ivar lost: it is closed, or the server has said that it closes it (421; RFC 959, 5.4).
+    :ivar lost: it is closed, or the server has said that it closes it (421; RFC 959, 5.4), or has spoken unasked.
     """
 
     def __init__(
@@ -147,6 +147,7 @@ class FtpControl(Protocol):
             return
         if self._client.nextDeferred is None:
             # Nothing was asked: it says good-bye (421), or is out of step.
+            self.lost = True  # at once: the transport says so a turn later, and a fetch may begin before
             self._fail(FetchError("bad-response", ascii(line[:DETAIL_CHARS_MAX].decode("latin-1"))))
             return
         self._steps.tell("response", line[:DETAIL_CHARS_MAX].decode("latin-1"))

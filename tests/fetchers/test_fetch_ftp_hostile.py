@@ -131,6 +131,18 @@ async def test_a_server_that_speaks_while_nobody_asks_is_left() -> None:
     await ftp.close()
 
 
+@pytest_twisted.ensureDeferred
+async def test_a_fetch_that_begins_in_the_turn_in_which_a_server_says_good_bye_has_another_connection() -> None:
+    """The transport tells that it is closed a turn later."""
+    ftp = Ftp(ScriptedFtp())
+    assert (await ftp.fetch()).content == b"hello"
+    [control] = ftp.fetcher._idle.values()
+    control.dataReceived(b"421 Timeout.\r\n")
+    outcome = await ftp.fetch()
+    assert not outcome.error and outcome.content == b"hello" and ftp.server.controls == 2
+    await ftp.close()
+
+
 class _Forgetful(ScriptedFtp):
     """Gives a kept connection up when it is used again; a new one works."""
 
