@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.python.failure import Failure
 
 from lcc.errors import code
@@ -17,6 +17,7 @@ from lcc.model.sources import Source
 from lcc.model.spider.crawls import BUCKETS, HostRef, Telling
 from lcc.model.spider.links import Page
 from lcc.model.states import AnsweredUrl, AskedUrl, SiteRobots
+from lcc.roles.notifier import NotifierRefused
 from tests.spider.kit import ROOTS, SCOPE, Worlds
 from tests.support.servers.linked_sites import generate
 
@@ -205,6 +206,64 @@ def test_a_provider_that_has_lost_its_private_addresses_is_asked_for_again(world
     assert world.lcc.fetched == [start] * 2 and world.lcc.watches.count((start, True)) == 2
     counts = world.status("all").counts
     assert counts["cached" if ever else "refused"] == 1
+
+
+def test_a_slow_host_whose_addresses_are_never_allowed_is_done_at_last(worlds: Worlds) -> None:
+    """A round of its URLs takes longer than any pause."""
+    start = ROOTS[0]
+    pages = [f"{start}{number}" for number in range(20)]
+    world = worlds({start: "".join(f"<a href={page}>" for page in pages).encode(), **dict.fromkeys(pages, b"<p>")})
+    world.start()
+    world.add("all", start, restrict_to=SCOPE, allow_private=True)
+    world.lcc.errors.update(dict.fromkeys(pages, code("address-forbidden")))
+    for _ in range(200):
+        for _ in range(30):
+            world.clock.advance(10)
+            world.clock.pump([0] * 10)
+        world.lcc.fetch(1)
+    assert world.status("all").is_done and world.status("all").counts["refused"] == len(pages)
+
+
+def test_what_was_refused_and_is_queued_again_is_not_told_again(worlds: Worlds) -> None:
+    """Its provider was allowed private addresses by then: the fetch is tried once more, in its turn."""
+    start = ROOTS[0]
+    world = worlds({start: b"<p>"}, told_wait=5.0)
+    world.start()
+    world.add("all", start, restrict_to=SCOPE, allow_private=True)
+    world.lcc.errors[start] = code("address-forbidden")
+    while not world.lcc.fetch():
+        world.clock.advance(0.5)
+        world.clock.pump([0] * 10)
+    told = list(world.lcc.told)
+    world.lcc.tell(told[0])
+    world.lcc.told.pop()
+    for _ in range(100):
+        world.clock.advance(5)
+        world.clock.pump([0] * 10)
+    assert world.lcc.told == told and len(world.lcc.watches) == 1
+
+
+def test_a_host_whose_provider_is_refused_is_told_all_the_same(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the UNS says then shows whether it has a provider."""
+    start = ROOTS[0]
+    world = worlds({start: b"<p>"}, told_wait=5.0)
+    world.start()
+    world.add("all", start, restrict_to=SCOPE, allow_private=True)
+    world.lcc.errors[start] = code("address-forbidden")
+    world.advance(2)
+    refusals = [NotifierRefused(code("limit"), "no more"), NotifierRefused(code("try-later"), "no answer")]
+    asked: list[str] = []
+
+    def watch(root: str, *_: Any, **__: Any) -> Deferred[int]:
+        asked.append(root)
+        return fail(refusals.pop())
+
+    monkeypatch.setattr(world.lcc, "watch", watch)
+    world.advance(60)
+    assert asked == [start] * 2, "only once it has an answer"
+    assert world.lcc.fetched == [start] * 2 and world.status("all").counts["refused"] == 1
 
 
 def test_what_is_told_while_it_is_found_out_what_was_lost_is_of_before(

@@ -95,7 +95,7 @@ class Answers:
 
     def note_told(self, number: int) -> None:
         """This set is told."""
-        self.newest_set = max(self.newest_set, number)
+        self.newest_set = self._private.newest_set = max(self.newest_set, number)
 
     async def already_cached(self, told: Sequence[Telling]) -> set[tuple[int, bytes]]:
         """Those URLs (crawl, key) of these sets that the cache has: they are to be read instead of told.
@@ -218,10 +218,10 @@ class Answers:
                 and settings.revisit_seconds
             ):
                 found = Verdict.UNCHANGED
-            elif state.code == _FORBIDDEN and settings.allow_private and not settings.pid:
+            elif found is not None and state.code == _FORBIDDEN and settings.allow_private and not settings.pid:
                 # Its provider may have been made again, and not have had private addresses yet.
                 ref = HostRef(host.crawl, host.root)
-                if not self._is_of_now(url) or self._private.refused(ref, url.told_set, self.newest_set):
+                if not self._is_of_now(url) or self._private.refused(ref, url.told_set):
                     found = Verdict.LOST
             if found is not None:
                 respelled = _respelled(rules, host.root, url) if found is Verdict.GONE else None

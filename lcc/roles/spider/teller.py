@@ -243,8 +243,8 @@ class Teller:
             asked = hosts[start : start + _ASKED_AT_ONCE]
             found = await self._watch([host.root for host in asked], rules)
             for host, answer in zip(asked, found, strict=True):
-                if isinstance(answer, int):
-                    self._private.asked(host)
+                if isinstance(answer, int) or answer.code != _TRY_LATER:
+                    self._private.asked(host)  # what was refused is told again, which shows what is wrong
                 pause = min(2 * self._unread.get(host, (0.0, FORBIDDEN_SECONDS))[1], _UNREAD_SECONDS_MAX)
                 if len(self._unread) >= _UNREAD_MAX and host not in self._unread:
                     del self._unread[next(iter(self._unread))]
