@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from typing import Any
 
@@ -25,7 +25,7 @@ from twisted.web.server import NOT_DONE_YET, Request
 from lcc.transport.http import server as http_server
 from lcc.transport.http.server import GuardedRequest, GuardedSite
 from lcc.transport.ports.limited import LimitedFactory
-from tests.support.waiting import wait_for
+from tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 BIG = 1_000_000
 GET = b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -53,11 +53,14 @@ class Numbers(Resource):
 
 
 class Server:
-    """A site on a port of loopback."""
+    """A site on a port of loopback.
 
-    def __init__(self) -> None:
+    :param timeout: seconds that a connection may be idle.
+    """
+
+    def __init__(self, timeout: float = PATIENCE_SECONDS) -> None:
         self.numbers = Numbers()
-        site = GuardedSite(self.numbers, timeout=1.0, reactor=reactor)
+        site = GuardedSite(self.numbers, timeout=timeout, reactor=reactor)
         self.factory = LimitedFactory(site, 100, "of a test")
         self._port: Any = reactor.listenTCP(0, self.factory, interface="127.0.0.1")  # type: ignore[attr-defined]
 
@@ -79,32 +82,60 @@ class Server:
             protocol.abortConnection()
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(http_server, "REQUEST_SECONDS", 1.0)
-    monkeypatch.setattr(HTTPChannel, "abortTimeout", 0.2)
-    yield
-
-
 @pytest_twisted.async_yield_fixture
 async def server() -> AsyncIterator[Server]:
+    """One that is patient: what does not concern time must not depend on it."""
     server = Server()
     yield server
     await server.stop()
+
+
+@pytest_twisted.async_yield_fixture
+async def impatient(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Server]:
+    monkeypatch.setattr(http_server, "REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr(HTTPChannel, "abortTimeout", 0.2)
+    server = Server(timeout=1.0)
+    yield server
+    await server.stop()
+
+
+async def played(server: Server, function: Callable[[Server, socket.socket], None]) -> None:
+    """In a thread of its own."""
+
+    def play() -> None:
+        with closing(server.connect()) as sock:
+            function(server, sock)
+
+    await deferToThread(play)
 
 
 def peer(function: Callable[[Server, socket.socket], None]) -> Callable[[Server], Any]:
     """A test that is played by a peer in a thread of its own."""
 
     async def test(server: Server) -> None:
-        def play() -> None:
-            with closing(server.connect()) as sock:
-                function(server, sock)
-
-        await deferToThread(play)
+        await played(server, function)
 
     test.__doc__ = function.__doc__
     return pytest_twisted.ensureDeferred(test)  # type: ignore[no-any-return]
+
+
+def peer_of_impatient(function: Callable[[Server, socket.socket], None]) -> Callable[[Server], Any]:
+    """The same with a server that soon gives up."""
+
+    async def test(impatient: Server) -> None:
+        await played(impatient, function)
+
+    test.__doc__ = function.__doc__
+    return pytest_twisted.ensureDeferred(test)  # type: ignore[no-any-return]
+
+
+def can_send(sock: socket.socket) -> bool:
+    """Whether the other end still takes a byte."""
+    try:
+        sock.sendall(b"x")
+    except ConnectionError:
+        return False
+    return True
 
 
 def closed(sock: socket.socket) -> bool:
@@ -173,21 +204,21 @@ def test_requests_ahead_of_what_is_read(server: Server, sock: socket.socket) -> 
     assert read_answers(sock, 200) == [b"/%d" % number for number in range(200)]
 
 
-@peer
+@peer_of_impatient
 def test_answers_that_nobody_takes(server: Server, sock: socket.socket) -> None:
     """The connection does not stay for ever."""
     server.numbers.size_bytes = 10 * BIG
     sock.sendall(GET % 1 + GET % 2)
-    wait_for("it is connected", lambda: server.connections == 1, every_seconds=0.05)
+    wait_for("it is answered", lambda: server.numbers.answered, every_seconds=0.05)
     wait_for("the connection is closed", lambda: server.connections == 0, every_seconds=0.05)
 
 
-@peer
+@peer_of_impatient
 def test_a_last_answer_that_nobody_takes(server: Server, sock: socket.socket) -> None:
     """The same where the connection would be closed after it."""
     server.numbers.size_bytes = 10 * BIG
     sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-    wait_for("it is connected", lambda: server.connections == 1, every_seconds=0.05)
+    wait_for("it is answered", lambda: server.numbers.answered, every_seconds=0.05)
     wait_for("the connection is closed", lambda: server.connections == 0, every_seconds=0.05)
 
 
@@ -212,22 +243,16 @@ def test_who_sends_and_does_not_read(server: Server, sock: socket.socket) -> Non
     "text", [b"G", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n"]
 )
 @pytest_twisted.ensureDeferred
-async def test_a_request_that_never_ends(server: Server, text: bytes) -> None:
+async def test_a_request_that_never_ends(impatient: Server, text: bytes) -> None:
     """It may come slowly, but not for ever."""
 
     def play() -> None:
-        with closing(server.connect()) as sock:
+        with closing(impatient.connect()) as sock:
             sock.sendall(text)
-            try:
-                for _ in range(50):
-                    time.sleep(0.1)
-                    sock.sendall(b"x")
-            except ConnectionError:
-                return
-            raise AssertionError("it went on")
+            wait_for("it does not go on", lambda: not can_send(sock))
 
     await deferToThread(play)
-    assert server.numbers.answered == 0
+    assert impatient.numbers.answered == 0
 
 
 @peer
@@ -304,10 +329,7 @@ async def test_who_is_refused_may_not_send_on_for_ever(server: Server, monkeypat
     def trickle() -> None:
         with closing(server.connect()) as sock:
             sock.sendall(b"nonsense\r\n")
-            with pytest.raises(ConnectionError):
-                for _ in range(100):
-                    sock.sendall(b"x")
-                    time.sleep(0.1)
+            wait_for("it does not go on", lambda: not can_send(sock))
 
     def flood() -> None:
         with closing(server.connect()) as sock, pytest.raises(ConnectionError):
@@ -330,7 +352,7 @@ def test_each_status_has_its_reason(status: int) -> None:
     channel.connectionLost(Failure(ConnectionDone()))
 
 
-@peer
+@peer_of_impatient
 def test_who_says_nothing(server: Server, sock: socket.socket) -> None:
     """A connection on which nothing is asked is closed."""
     assert closed(sock)
