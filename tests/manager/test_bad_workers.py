@@ -26,17 +26,17 @@ def gone(mark: str) -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_it_hangs(make: Make) -> None:
-    rig = make('kinds = ["slow seconds=1 grace_seconds=1"]')
+    rig = make('kinds = ["slow seconds=3 grace_seconds=30"]')
     await rig.start()
     done = await rig.run(rig.shell("echo begun; exec sleep 3001"), kind="slow")
     assert (done.state, done.signal, done.exit_code) == (JobState.TEMPORARY, 15, None)
-    assert done.message == "Timed out after 1 seconds; begun"
+    assert done.message == "Timed out after 3 seconds; begun"
     gone(sleeping(3001))
 
 
 @pytest_twisted.ensureDeferred
 async def test_it_ignores_term_in_all_its_processes(make: Make) -> None:
-    rig = make('kinds = ["slow seconds=1 grace_seconds=1"]')
+    rig = make('kinds = ["slow seconds=3 grace_seconds=1"]')
     await rig.start()
     inner = "trap '' TERM; while :; do sleep 3002; done"
     body = f"trap '' TERM HUP INT\n(setsid sh -c \"{inner}\" &)\nwhile :; do sleep 3002; done"
@@ -73,7 +73,7 @@ async def test_it_hides_files_below_a_path_that_is_too_long(make: Make) -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_a_stopped_worker_is_ended(make: Make) -> None:
-    rig = make('kinds = ["slow seconds=1 grace_seconds=1"]')
+    rig = make('kinds = ["slow seconds=1 grace_seconds=30"]')
     await rig.start()
     done = await rig.run(rig.shell("kill -STOP $$"), kind="slow")
     assert (done.state, done.signal) == (JobState.TEMPORARY, 15)

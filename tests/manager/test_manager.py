@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from lcc.model.tasks import JobState
 from lcc.protocols.hello import Ready
 from lcc.protocols.jobs import Heartbeat, JobStatus, RunJob, RunningJob, RunOver, Started
+from lcc.roles.manager import engine
 from lcc.storage.disk.file_system import Disk
 from lcc.workers.launch import LEASE_WAS_OVER
 from tests.support.logs import LoggedErrors
@@ -85,12 +86,13 @@ async def test_the_same_order_again_does_nothing(rig: Rig) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_lease_ends(make: Make) -> None:
+async def test_a_lease_ends(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody answers heartbeats: the shepherd kills."""
+    monkeypatch.setattr(engine, "HEARTBEAT_SECONDS", 0.5)
     rig = make("grace_seconds = 1\nstop_seconds = 0")
-    rig.hears = False
     await rig.start()
-    order = await running(rig, lease_seconds=3)
+    order = await running(rig, lease_seconds=4)
+    rig.hears = False
     done = await rig.ended(order)
     assert (done.state, done.signal) == (JobState.TEMPORARY, 9)
     assert "lost its connection" in done.message
@@ -118,7 +120,8 @@ async def test_an_order_that_comes_after_its_lease_is_not_begun(rig: Rig) -> Non
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_lease_is_renewed(rig: Rig) -> None:
+async def test_a_lease_is_renewed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "HEARTBEAT_SECONDS", 1.0)
     await rig.start()
     order = rig.give(rig.shell("sleep 7; echo lived"), lease_seconds=6)
     assert (await rig.ended(order)).message == "lived"
@@ -153,10 +156,10 @@ async def test_pausing_is_told(rig: Rig) -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_stopping_waits_for_short_jobs_and_ends_the_others(make: Make) -> None:
-    rig = make("stop_seconds = 2\ngrace_seconds = 5")
+    rig = make("stop_seconds = 4\ngrace_seconds = 5")
     await rig.start()
     long = await running(rig)
-    short = rig.give(rig.shell("sleep 0.5; lcc-job notify http://site/; echo done", "short.sh"))
+    short = rig.give(rig.shell("sleep 0.5; echo \"<notify url='http://site/'/>\" >&3; echo done", "short.sh"))
     await until(lambda: len(rig.of(Started)) == 2)
     await rig.stop()
     ended = {result.id: result for result in rig.results}
