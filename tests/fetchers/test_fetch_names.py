@@ -53,12 +53,14 @@ async def test_as_many_silent_names_as_there_are_fetches_make_no_other_wait() ->
         assert silence.waiting.acquire(timeout=30)
     server = ScriptedServer([reply()])
     port = reactor.listenTCP(0, server, interface="127.0.0.1")
+    patient = HttpFetcher(reactor, REAL, names)
     sink = Sink()
     order = FetchOrder(99, f"http://honest.example:{port.getHost().port}/", private=True)
-    assert (await collect(fetcher.fetch(order, sink, stay), sink)).content == b"hello"
+    assert (await collect(patient.fetch(order, sink, stay), sink)).content == b"hello"
     # Nor does closing wait for them.
     names.close()
     await fetcher.close()
+    await patient.close()
     assert not silence.over.is_set()
     silence.over.set()
     await port.stopListening()

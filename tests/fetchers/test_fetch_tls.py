@@ -154,7 +154,7 @@ async def test_a_server_that_speaks_no_tls(trusting: BotConfig) -> None:
     server = ScriptedServer([reply()])
     port = reactor.listenTCP(0, server, interface="127.0.0.1")
     web = HttpFetcher(reactor, attrs.evolve(trusting, connect_timeout=0.3))
-    url = f"https://localhost:{port.getHost().port}/"
+    url = f"https://127.0.0.1:{port.getHost().port}/"  # looking up a name would be in the same time
     sink = Sink()
     outcome = await collect(web.fetch(FetchOrder(1, url, private=True), sink, stay), sink)
     # It waits for a line that never ends: so do we, but not for long.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 import pytest_twisted
 from twisted.internet import reactor
@@ -53,15 +54,18 @@ async def test_a_second_one_in_a_home_is_refused(open_office: Callable[..., Offi
 async def test_a_database_that_is_away(
     open_office: Callable[..., Office], site: WebSite, backend: Backend, logged_errors: LoggedErrors
 ) -> None:
-    office = open_office("database_timeout = 0.5", beyond="")
+    office = open_office()
     given = await ask(office.browser(), site.url)
     database = next(each.database for each in office.services if hasattr(each, "database"))
     await database.stop()
+    registrar = office.services.commands.engine
+    patient, registrar.settings = registrar.settings, attrs.evolve(registrar.settings, database_timeout=0.5)
     reply = await office.browser().api("", {"contact": "a@b", "site": site.url})
     assert reply.status == 503 and int(reply.headers["retry-after"]) > 0
     page = await office.browser().get(f"/registration/{given['ticket']}")
     assert page.status == 503 and "try again later" in page.page.text_content()
     database.start()
+    registrar.settings = patient
     assert (await office.browser().api(f"/{given['ticket']}")).status == 200
 
 

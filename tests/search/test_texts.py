@@ -29,9 +29,10 @@ def read(
     headers: Sequence[tuple[str, str]] = (),
     whole: bool = True,
     chars: int = 10_000,
+    seconds: float = 60.0,
 ) -> PageLinks:
     data = content.encode() if isinstance(content, str) else content
-    limits = ExtractionLimits(page_chars=chars, page_seconds=1.0)
+    limits = ExtractionLimits(page_chars=chars, page_seconds=seconds)
     return TextWorker(limits).links(Document("http://h.example/", mimetype, charset, headers, data, whole))
 
 
@@ -114,7 +115,7 @@ def test_pdf_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-        found = read(pdf_with_text("a"), "application/pdf", chars=1000)
+        found = read(pdf_with_text("a"), "application/pdf", chars=1000, seconds=4.0)
         assert found.faults == fault and found.truncated and found.text
     monkeypatch.setenv("PATH", "/nowhere")
     assert "poppler-utils" in read(pdf_with_text("a"), "application/pdf").faults[0]

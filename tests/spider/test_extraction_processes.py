@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import pytest_twisted
 from twisted.internet import reactor
@@ -58,13 +59,15 @@ Extract = Callable[..., Deferred[list[PageLinks]]]
 
 
 @pytest.fixture
-def extract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Extract]:
-    """Extracts contents of the type text/x-hostile with two workers."""
+def extract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Extract]:
+    """Extracts contents of the type text/x-hostile with two workers, which have little time if that is the point."""
     folder = tmp_path / "lcc" / "spider" / "extractors" / "plugins"
     folder.mkdir(parents=True)
     (folder / "hostile.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
-    limits = ExtractionLimits(memory_bytes=400 << 20, cpu_seconds=1, page_seconds=3.0)
+    limits = ExtractionLimits(memory_bytes=400 << 20, cpu_seconds=10, page_seconds=60.0)
+    if "word" in request.fixturenames:
+        limits = attrs.evolve(limits, cpu_seconds=1, page_seconds=3.0)
     pool = ExtractionPool(reactor, spawn_by(reactor, limits), limits, 2)
     pool.start()
 

@@ -51,9 +51,9 @@ def test_the_next_of_several_is_asked(silent: int, tmp_path: Path) -> None:
 
 def test_statements_have_their_own_time(mariadb: PrivateMariaDb, tmp_path: Path) -> None:
     url = mariadb.new_database()
-    database = BlockingDatabase(url, tmp_path, attrs.evolve(SETTINGS, connect_timeout=0.5), random=Random(1))
+    database = BlockingDatabase(url, tmp_path, attrs.evolve(SETTINGS, connect_timeout=2.0), random=Random(1))
     try:
-        assert database.interact(lambda txn: txn.value("SELECT SLEEP(1.5)")) == 0
+        assert database.interact(lambda txn: txn.value("SELECT SLEEP(3)")) == 0
     finally:
         database.close()
         mariadb.drop_database(url)
