@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_twisted
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
 
 from tests.support.browser import Browser, Reply
 from tests.support.certificates import Authority
 from tests.support.servers.web_site import WebSite
+from tests.support.waiting import until
 
 from .kit import Office
 
@@ -198,29 +200,46 @@ async def test_other_ports_are_refused(open_office: Callable[..., Office], site:
     assert reply.status == 400 and "ports" in reply.json()["faults"]["site"]
 
 
-@pytest_twisted.ensureDeferred
-async def test_a_slow_site_is_given_up(open_office: Callable[..., Office], site: WebSite) -> None:
-    import threading
-
+@pytest.fixture
+def release() -> Iterator[threading.Event]:
+    """Set, at the latest at the end of the test, it lets those answer that hang."""
     release = threading.Event()
+    yield release
+    release.set()
 
+
+def hang_until(release: threading.Event) -> Callable[[str], tuple[int, dict[str, str], bytes]]:
     def hang(_path: str) -> tuple[int, dict[str, str], bytes]:
-        release.wait(30)
+        release.wait()
         return 404, {}, b""
 
-    office = open_office("deadline = 0.5\nchecks_at_once = 1")
+    return hang
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_slow_site_is_given_up(
+    open_office: Callable[..., Office], site: WebSite, release: threading.Event
+) -> None:
+    office = open_office("deadline = 0.5")
     given = await ask(office.browser(), site.url)
-    site.files["*"] = hang
-    try:
-        slow, busy = await gatherResults([Deferred.fromCoroutine(check(office.browser(), given)) for _ in range(2)])
-    finally:
-        release.set()
-    # One is at it: the other has to come again.
-    statuses = sorted([slow.status, busy.status])
-    assert statuses == [409, 503]
-    names = {reply.status: reply for reply in (slow, busy)}
-    assert names[409].json()["name"] in ("deadline", "idle-timeout")
-    assert int(names[503].headers["retry-after"]) > 0
+    site.files["*"] = hang_until(release)
+    reply = await check(office.browser(), given)
+    assert reply.status == 409 and reply.json()["name"] in ("deadline", "idle-timeout")
+
+
+@pytest_twisted.ensureDeferred
+async def test_while_others_are_checked_one_has_to_come_again(
+    open_office: Callable[..., Office], site: WebSite, release: threading.Event
+) -> None:
+    office = open_office("checks_at_once = 1")
+    given = await ask(office.browser(), site.url)
+    site.files["*"] = hang_until(release)
+    slow = Deferred.fromCoroutine(check(office.browser(), given))
+    await until(lambda: site.asked)
+    busy = await check(office.browser(), given)
+    assert busy.status == 503 and int(busy.headers["retry-after"]) > 0
+    release.set()
+    assert (await slow).json()["name"] == "http-404"
 
 
 @pytest_twisted.ensureDeferred
