@@ -9,7 +9,6 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.task import deferLater
 
 from lcc.client import cache as client
 from lcc.client.blocking import CacheError, CutOff, Gone, Refused, StartAgain
@@ -19,6 +18,7 @@ from tests.support.cache import Cache, add_user
 from tests.support.databases import Backend
 from tests.support.roles.content_users import Api
 from tests.support.servers.content_host import ContentHost
+from tests.support.waiting import until
 
 A = "http://a.example.org/"
 
@@ -112,10 +112,11 @@ async def test_following(users: CacheClient, cache: Cache) -> None:
         cache.delete(1, A)
         cache.put(1, f"{A}x", md5=f"{round_:032x}")
         known = len(tokens)
-        for _ in range(1000):
-            if copy.get(f"{A}x") == f"{round_:032x}" and A not in copy and len(tokens) > known:
-                break
-            await deferLater(reactor, 0.01)  # type: ignore[arg-type]  # the reactor is a module
+
+        def has_all(latest: str = f"{round_:032x}", known: int = known) -> bool:
+            return copy.get(f"{A}x") == latest and A not in copy and len(tokens) > known
+
+        await until(has_all)
         following.cancel()
         with pytest.raises(CancelledError):
             await following

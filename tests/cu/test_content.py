@@ -34,6 +34,7 @@ from lcc.storage.disk.content_paths import content_path
 from lcc.transport.links import PortService
 from tests.support.logs import LoggedErrors
 from tests.support.roles.robots import FakePeer
+from tests.support.waiting import until
 
 BIG_BYTES = 20_000_000
 
@@ -115,15 +116,7 @@ class Host:
         return ContentClient(self.reactor, f"unix:{config.home}/content.sock", **more)
 
     def wait(self, check: Callable[[], Any]) -> Deferred[None]:
-        @inlineCallbacks
-        def wait() -> Any:
-            for _ in range(2000):
-                if check():
-                    return
-                yield deferLater(self.reactor, 0.01)
-            raise AssertionError("it never happened")
-
-        return wait()
+        return Deferred.fromCoroutine(until(check))
 
 
 @pytest.fixture
@@ -261,7 +254,7 @@ def test_a_read_that_has_begun_ends_well_and_no_faster_than_its_reader(host: Hos
 
 @pytest_twisted.inlineCallbacks
 def test_a_reader_that_stands_still_is_dropped(host: Host, logged_errors: LoggedErrors) -> Any:
-    config = host.start("one", "machine = 3\ncontent_idle_timeout = 1\ncontent_connections_max = 1\n")
+    config = host.start("one", "machine = 3\ncontent_idle_timeout = 3\ncontent_connections_max = 1\n")
     put(config, 7, bytes(BIG_BYTES))
     stuck = host.client(config)
     slow = Slow(100_000)
@@ -435,7 +428,7 @@ def test_a_machine_that_names_the_central_ones_own_socket_is_not_asked_in_circle
     yield host.wait(lambda: host.qm.peers)
     own = f'content_url = "unix:{central.home}/content.sock"\n'
     host.start("near", f'parent = "unix:{central.home}/botm.sock"\nmachine = 3\n{own}')
-    for _ in range(200):
+    while True:
         answer, _body = yield ask(central, "/3/7")
         if answer.status != 503:
             break
@@ -541,7 +534,7 @@ def test_what_a_botm_holds_and_what_it_verifies_after_a_crash(host: Host, logged
         Checked(62, False),
     ]
     peer.say(Intact(100))
-    for _ in range(200):
+    while True:
         answer, body = yield ask(config, "/3/60")
         if answer.status != 503:
             break

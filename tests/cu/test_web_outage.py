@@ -9,12 +9,12 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.task import deferLater
 
 from lcc.testing.mariadb import PrivateMariaDb
 from tests.support.cache import Cache
 from tests.support.databases import Backend
 from tests.support.roles.content_users import Api
+from tests.support.waiting import until
 
 
 class HangUp(Protocol):
@@ -48,7 +48,7 @@ async def test_the_database_is_away_for_a_while(backend: Backend, cache: Cache, 
     try:
         token = (await api.get("/changes")).lines()[-1]["next"]
         waiting = api.get(f"/changes?since={token}&wait=100")
-        await deferLater(reactor, 0.5)  # type: ignore[arg-type]  # the reactor is a module
+        await until(lambda: api.engine.watcher.waiting)
         async with away(mariadb):
             for path in ("/urls", f"/changes?since={token}", f"/content/{'0' * 40}"):
                 reply = await api.get(path)

@@ -21,7 +21,7 @@ from tests.support.databases import Backend
 from tests.support.roles.content_users import Api
 from tests.support.roles.xml_users import documents, query, understand
 from tests.support.servers.content_host import ContentHost
-from tests.support.waiting import until
+from tests.support.waiting import until, wait_for
 
 A = "http://a.example.org/"
 TCP = 'listen_xml = "tcp:0:interface=127.0.0.1"\nwithout_token = "content"\n'
@@ -140,7 +140,7 @@ async def test_who_does_not_read_is_dropped(backend: Backend, cache: Cache, host
         with closing(dial(api)) as connection:
             connection.sendall(query(content="yes"))
             connection.recv(100)
-            time.sleep(3)
+            wait_for("it is dropped", lambda: not connections(api))
             count = 100
             try:
                 while piece := connection.recv(1 << 20):

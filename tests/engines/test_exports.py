@@ -236,7 +236,7 @@ async def test_what_is_refused(api: Api, pages: Pages, tmp_path: Path) -> None:
 @pytest_twisted.ensureDeferred
 async def test_one_export_at_a_time_and_the_consumer_dies_with_it(api: Api, pages: Pages, tmp_path: Path) -> None:
     pages.put(A)
-    script = "touch begun; cat >got; sleep 3; touch whole"
+    script = "touch begun; cat >got; until [ -e go ]; do sleep 0.05; done; touch whole"
     words = command(api, "ndjson", "--since", "state", "--", "sh", "-c", script)
     process = subprocess.Popen(words, cwd=tmp_path)
     try:
@@ -249,6 +249,7 @@ async def test_one_export_at_a_time_and_the_consumer_dies_with_it(api: Api, page
         process.wait()
     await deferToThread(wait_for, "the consumer is gone", lambda: not _lives(int(child)))
     assert not (tmp_path / "whole").exists()
+    (tmp_path / "go").touch()
     await exported(api, tmp_path, "ndjson", "--since", "state", "--", "sh", "-c", script)
     assert (tmp_path / "whole").exists()
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from lcc.client.blocking import Cache, UnixConnection
+from lcc.client.blocking import Cache, CacheError, UnixConnection
 from lcc.model.frontend.moves import MoveState
 from lcc.numbers import INT64_MAX
 from tests.frontend.moving import Front
@@ -60,7 +60,13 @@ class Users:
         self.socket = f"{self.process.folder}/home/cu.sock"
         self.process.start("fe-cu")
         self.cache = Cache(f"unix:{self.socket}", timeout_seconds=60)
-        wait_for("it answers", lambda: Path(self.socket).exists())
+        wait_for("it answers", self._answers)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(list(self.cache.urls(limit=1)))
+        except CacheError:
+            return False
 
     def _publish(self, number: int, count: int) -> int:
         sub = self.front.sub(number)

@@ -58,6 +58,11 @@ class Site:
                 found[element["c"]] = element.get("op") != "delete"
         return {name for name, there in found.items() if there}
 
+    @property
+    def last(self) -> list[str]:
+        """Of what the last set tells, as far as it has come."""
+        return [element["c"] for element in self.script.sets[-1][1]] if self.script.sets else []
+
     def write(self, name: str, text: str = "page") -> Path:
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +132,7 @@ async def test_files_are_told_as_they_change(site: Site) -> None:
     site.write("b.html")
     await until(lambda: site.known == {"a.html", "b.html"})
     site.write("a.html", "changed")
-    await until(lambda: [each["c"] for each in site.script.sets[-1][1]] == ["a.html"])
+    await until(lambda: site.last == ["a.html"])
     (site.root / "b.html").rename(site.root / "c.html")
     await until(lambda: site.known == {"a.html", "c.html"})
     (site.root / "a.html").unlink()
@@ -281,7 +286,7 @@ async def test_an_answer_that_was_lost(site: Site) -> None:
     await site.start()
     site.script.stop, site.script.lost = "lost-answer", 0
     site.write("a.html")
-    await until(lambda: bool(site.script.sets) and site.script.sets[-1][1][0]["c"] == "a.html")
+    await until(lambda: site.last == ["a.html"])
     sets = len(site.script.sets)
     site.script.stop = ""
     await until(lambda: len(site.script.sets) > sets)  # nobody knows whether it was taken: told again
@@ -328,7 +333,7 @@ async def test_errors_of_earlier_fetches_are_left_to_a_comparison(site: Site) ->
 async def test_a_refused_file_is_not_known(site: Site) -> None:
     await site.start()
     site.write("bad.html")
-    await until(lambda: bool(site.script.sets) and site.script.sets[-1][1][0]["c"] == "bad.html")
+    await until(lambda: site.last == ["bad.html"])
     site.write("good.html")
 
     def noted() -> list[tuple[str, bool]]:

@@ -17,6 +17,7 @@ from lcc.domain.keys import url_key
 from tests.support.chromium import Chromium, accessibility
 from tests.support.pdf import pdf_with_text
 from tests.support.roles.content_users import Api
+from tests.support.waiting import until
 
 from .kit import PASSWORD, A, Searching, article
 from .test_pages import fill
@@ -150,7 +151,6 @@ async def test_copies_of_hostile_pages_do_nothing(
         assert await ask(chromium.evaluate, "window.ran === undefined && document.title") == "Hostile orchard"
         # Without that the page does do something.
         await ask(chromium.go, f"http://127.0.0.1:{api.port}/content/{key}")
-        await deferLater(reactor, WAITED_SECONDS)
-        assert listener.asked
+        await until(lambda: listener.asked)
     finally:
         await port.stopListening()

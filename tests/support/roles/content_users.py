@@ -49,6 +49,10 @@ class Api:
             if isinstance(service, PortService) and service.setting == "cu.listen"
         )
 
+    @property
+    def engine(self) -> Any:
+        return self.services.commands.engine
+
     def stop(self) -> Deferred[Any]:
         return self.services.stopService()  # type: ignore[no-any-return]
 
