@@ -119,4 +119,4 @@ def monitor(system: System, visitor: Visitor) -> None:
     assert visitor.ask(f"{url}/login", *sent, "-H", f"Origin: {url}").endswith("\n303")
     assert "Overview" in visitor.ask(f"{url}/")
     # The stream is not held back: its first event is there long before it ends.
-    assert "event: look" in visitor.ask(f"{url}/live", "-N", "--max-time", "5", code=28)
+    wait_for("an event", lambda: "event: look" in visitor.ask(f"{url}/live", "-N", "--max-time", "5", code=28))

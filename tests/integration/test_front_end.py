@@ -114,7 +114,8 @@ def _publish_in_the_end(front: FrontEnd, site: Site) -> None:
 
 def _asked(visitor: Visitor, site: str) -> dict[str, str] | None:
     try:
-        found: dict[str, str] = visitor.api("", {"contact": "me@example.org", "site": site}).json()
+        reply = visitor.api("", {"contact": "me@example.org", "site": site})
     except OSError:
         return None
-    return found
+    found: dict[str, str] = reply.json()
+    return None if reply.status == 503 else found

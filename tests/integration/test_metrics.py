@@ -17,6 +17,7 @@ import pytest
 
 from lcc.model.metrics import Metric
 from tests.support.declared_metrics import PROCESS, declared
+from tests.support.ports import free_port
 from tests.support.processes.system import BIN, OriginServer, System
 from tests.support.waiting import wait_for
 
@@ -132,7 +133,7 @@ def test_roles_tell_how_they_are(
     wait_for("the BOT-M notices", lambda: health(place(system, "botm"), "/readyz")[0] == 503)
     assert health(place(system, "botm"), "/readyz")[1]["botm"].keys() == {"upper"}
     assert health(place(system, "uns"), "/readyz")[0] == 200, "sets are answered from the spool"
-    assert Scrape(place(system, "uns")).value("lcc_uns_qm_connected") == 0
+    wait_for("the UNS notices", lambda: Scrape(place(system, "uns")).value("lcc_uns_qm_connected") == 0)
     assert Scrape(place(system, "botm")).value("lcc_ready", role="botm") == 0
     supervisors["botm"].hears("STATUS=botm: not connected to the queue manager or central BOT-M")
     for role in ("uns", "botm", "bot", "cu"):
@@ -148,6 +149,11 @@ def test_roles_tell_how_they_are(
 
 def assert_counted(system: System, content_bytes: int) -> None:
     """Each page was counted once, by everybody it passed."""
+
+    def counted() -> bool:  # a row can be seen a moment before its writer has counted it
+        return Scrape(place(system, "qm")).value("lcc_qm_results_total", result="stored") >= PAGES
+
+    wait_for("the results are counted", counted)
     scrapes = {role: Scrape(place(system, role)) for role in ROLES}
     uns, qm, botm, bot = (scrapes[role] for role in ("uns", "qm", "botm", "bot"))
     assert uns.value("lcc_uns_urls_total", result="received") == PAGES
@@ -197,9 +203,8 @@ def test_all_roles_in_one_process_behind_a_port_that_systemd_has_opened(
 ) -> None:
     folder = tmp_path / "lcc"
     folder.mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_server(("127.0.0.1", 0)) as metrics:
-        ports = [each.getsockname()[1] for each in (listening, metrics)]
-        metrics.close()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        ports = [listening.getsockname()[1], free_port()]
         extra = f'[metrics]\nlisten = "tcp:{ports[1]}:interface=127.0.0.1"\n'
         system = System(folder, origin, None, extra)
         text = system.config.read_text().replace(

@@ -26,7 +26,7 @@ def system(tmp_path: Path, origin: OriginServer) -> Iterator[System]:
     (tmp_path / "pages").mkdir()
     folder = tmp_path / "lcc"
     folder.mkdir()
-    extra = f'file_folders = ["{tmp_path}/pages"]\ncontact = "bot@lcc.example"\n'
+    extra = f'file_folders = ["{tmp_path}/pages"]\ncontact = "bot@lcc.example"\nkeepalive = 200\n'
     system = System(folder, origin, None, extra=extra)
     system.environment["PYTHONPATH"] = str(tmp_path / "theirs")
     yield system

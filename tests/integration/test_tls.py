@@ -15,7 +15,7 @@ from lxml import etree
 
 from lcc.client.blocking import Cache
 from tests.support.packages import Unpacked
-from tests.support.ports import free_port
+from tests.support.ports import free_port, listens
 from tests.support.processes.system import BIN, OriginServer, Site, System, files_of
 from tests.support.waiting import wait_for
 
@@ -125,6 +125,8 @@ def test_a_whole_lcc_over_tls(lcc: TlsSystem, tmp_path: Path) -> None:
     assert refused.returncode == 4 and "is of an authority that is not trusted" in refused.stderr
     lcc.wait_cached(site)
 
+    for name in ("cu", "cu_xml"):
+        wait_for("the content user API listens", lambda name=name: listens(lcc.ports[name]))
     token = json.loads(lcc.admin("user", "add", "tests", "--json"))["token"]
     context = ssl.create_default_context(cafile=str(lcc.ca))
     expected = {f"{site.url}{path}": (site.folder / path).read_bytes() for path, _ in files_of(site.folder)}

@@ -125,8 +125,8 @@ def test_what_is_being_fetched_is_shown(lcc: System, hesitant: HesitantSite) -> 
 
     hesitant.go_on.set()
     wait_for("all is fetched", lambda: len(lcc.cached(provider)) == PAGES)
-    answer = top(lcc)
-    assert answer["fetching"] == [] and answer["running"] == 0
+    # A page can be seen a moment before the queue manager has crossed it out.
+    wait_for("nothing is under way", lambda: (answer := top(lcc))["fetching"] == [] and answer["running"] == 0)
     lcc.kill("botm")
     wait_for("it is noticed", lambda: top(lcc)["troubles"] == ["no robot is connected"])
     assert top(lcc)["capacity"] == 0
