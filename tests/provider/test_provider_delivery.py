@@ -18,7 +18,7 @@ from lcc.provider.statefile import UNSURE, StateFile
 
 from .model_lcc import ROOT, ModelLcc, publish
 
-quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def page(name: str, md5: str = "0", mimetype: str = "text/html", length: str = "10") -> dict[str, str]:

@@ -18,7 +18,7 @@ from lcc.provider.statefile import StateFile, StateWriter, told_digest
 
 from .model_lcc import ROOT, ModelLcc, publish
 
-quick = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 PAGES = ["a/~x.html", "a/é.html", "b.html?q=ü&r=~", "c d.html", "deep/er/p.html", "index.html", "%41%2fb", "x#ü"]
 TYPES = ["text/html", "text/plain"]

@@ -17,7 +17,7 @@ SITES = st.dictionaries(
     st.sampled_from(["1", "2", "3"]),
     max_size=12,
 )
-quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def elements(site: Site) -> list[dict[str, str]]:

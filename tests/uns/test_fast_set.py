@@ -79,7 +79,7 @@ def converse(folder: Path, pieces: list[bytes], *, short: bool, **settings: Any)
     return cp.text, files, taken["long"], taken["runs"]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     body=st.lists(elements(), min_size=3, max_size=25).map("".join),
     kind=st.sampled_from(["full", "partial"]),

@@ -386,7 +386,7 @@ def test_stopping_cuts_connections_and_keeps_what_is_spooled(filing: World) -> N
 STEPS = st.lists(st.sampled_from(["set", "set", "up", "up-silent", "down", "restart", "time"]), max_size=14)
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=STEPS)
 def test_whatever_happens_each_accepted_set_is_absorbed_in_order(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]

@@ -61,7 +61,7 @@ def test_the_whole_conversation(worlds: Callable[..., World]) -> None:
     assert not cp.closed  # the provider closes
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(cuts=st.sets(st.integers(1, len(CONVERSATION) - 1), max_size=12))
 def test_every_segmentation_gives_the_same_answer_and_the_same_spool(
     tmp_path_factory: pytest.TempPathFactory, cuts: set[int]
