@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from tests.support.packages import A, Unpacked, put
 from tests.support.ports import free_port, listens
 from tests.support.roles.content_users import Api
 from tests.support.servers.content_host import ContentHost
+from tests.support.waiting import wait_for
 
 from .kit import export
 
@@ -125,11 +125,8 @@ def replay(folder: Path) -> Iterator[str]:
             [program, "-b", "127.0.0.1", "-p", str(port), "-d", folder], stdout=log, stderr=log, cwd=folder
         )
     try:
-        for _ in range(600):
-            if listens(port):
-                break
-            assert process.poll() is None, (folder / "log").read_text()
-            time.sleep(0.1)
+        wait_for("pywb listens", lambda: process.poll() is not None or listens(port))
+        assert process.poll() is None, (folder / "log").read_text()
         yield f"http://127.0.0.1:{port}/lcc"
     finally:
         process.terminate()

@@ -7,13 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.documents import ROOT
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 DEBIAN = ROOT / "etc" / "debian"
 SESSION = Path(__file__).parent / "debian" / "session.sh"
@@ -52,11 +52,12 @@ def test_logcheck_is_quiet_about_a_start(tmp_path: Path) -> None:
         program = Path(sys.executable).parent / "lcc"
         process = subprocess.Popen([program, "--config", "lcc.toml"], cwd=tmp_path, stdout=file, stderr=file)
     try:
-        for _ in range(600):
-            if "uns uns has connected" in log.read_text():
-                break
+
+        def connected() -> bool:
             assert process.poll() is None, log.read_text()
-            time.sleep(0.1)
+            return "uns uns has connected" in log.read_text()
+
+        wait_for("the roles have found each other", connected)
     finally:
         process.terminate()
         process.wait(60)

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from lcc.protocols.typed import moment
+from tests.support.waiting import PATIENCE_SECONDS
 
 BIN = Path(sys.executable).parent
 DOCUMENT = Path(__file__).parents[2] / "doc" / "fetchers.md"
-PATIENCE_SECONDS = 30.0
 GREETING_END = "<quit/> -->\n"
 
 

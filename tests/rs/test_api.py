@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 import pytest_twisted
 from openapi_spec_validator import validate
-from twisted.internet import reactor
-from twisted.internet.task import deferLater
 
 from lcc.config import WatchedConfig
 from lcc.model import Provider
@@ -22,6 +20,7 @@ from lcc.storage.providers.watched import find_or_make_watched
 from tests.support.browser import Browser
 from tests.support.databases import Backend, DirectDatabase
 from tests.support.servers.web_site import WebSite
+from tests.support.waiting import until
 
 from .kit import Office
 from .test_guards import ask, check, path_of
@@ -294,10 +293,7 @@ async def test_what_has_expired_is_removed(
         backend,
         lambda txn: txn.execute("UPDATE registrations SET expires = created WHERE number = ?", [gone["number"]]),
     )
-    for _ in range(600):
-        if len(stored(backend, list_registrations, 0)) == 1:
-            break
-        await deferLater(reactor, 0.05)  # type: ignore[arg-type]  # the reactor is a module
+    await until(lambda: len(stored(backend, list_registrations, 0)) == 1)
     (left,) = stored(backend, list_registrations, 0)
     assert left.number == stays["number"]
     place(site, gone)

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred, execute
-from twisted.internet.task import deferLater
 
 from lcc.config import DatabaseConfig
 from lcc.roles.cu.query import Query
@@ -21,6 +20,7 @@ from lcc.storage.providers.providers import provider_status
 from lcc.storage.views.overview import overview
 from lcc.storage.views.selected import Selection
 from tests.support.queue import Queue, notice
+from tests.support.waiting import until
 
 T = TypeVar("T")
 Reading = Callable[..., Deferred[Any]]
@@ -142,14 +142,9 @@ async def test_no_snapshot_is_left_open(queue: Queue, reading: Reading) -> None:
     with pytest.raises(KeyError):
         await reading(_raise)
     open_ones = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id <> CONNECTION_ID()"
-    from twisted.internet import reactor
 
     # The server shows what it noted of its transactions up to 0.1 s ago.
-    for _ in range(100):
-        if queue.database.query(open_ones) == [(0,)]:
-            break
-        await deferLater(reactor, 0.1)  # type: ignore[arg-type]  # the reactor is a module
-    assert queue.database.query(open_ones) == [(0,)]
+    await until(lambda: queue.database.query(open_ones) == [(0,)])
 
 
 def _raise(txn: Txn) -> None:

@@ -72,6 +72,8 @@ SETTINGS = DatabaseConfig(retries=3)
 
 WAITS_SECONDS = 0.5
 """After so long, somebody who waits for a lock does wait."""
+PATIENT_SECONDS = 60.0
+"""How long a loaded machine may take."""
 
 
 def at_once(both: tuple[BlockingDatabase, BlockingDatabase], first: Callable[[Txn], Any], then: Any) -> Any:
@@ -84,18 +86,18 @@ def at_once(both: tuple[BlockingDatabase, BlockingDatabase], first: Callable[[Tx
     def slowly(txn: Txn) -> None:
         first(txn)
         done.set()
-        go_on.wait(10)
+        go_on.wait(PATIENT_SECONDS)
 
     with ThreadPoolExecutor(2) as threads:
         earlier = threads.submit(both[0].write, slowly)
-        assert done.wait(10)
+        assert done.wait(PATIENT_SECONDS)
         later = threads.submit(both[1].write, then)
         later_ended = threading.Event()
         later.add_done_callback(lambda _: later_ended.set())
         later_ended.wait(WAITS_SECONDS)
         go_on.set()
-        earlier.result(10)
-        return later.exception(10) or later.result()
+        earlier.result(PATIENT_SECONDS)
+        return later.exception(PATIENT_SECONDS) or later.result()
 
 
 class DirectDatabase:

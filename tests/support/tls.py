@@ -19,6 +19,7 @@ from lcc.admin.setup.authority import PUBLIC, Authority
 from lcc.config import Config, parse_config
 from lcc.transport.tls.certificates import ROLES
 from lcc.transport.tls.files import CertificateFiles
+from tests.support.waiting import PATIENCE_SECONDS
 
 reactor: Any = global_reactor
 HOST = "127.0.0.1"
@@ -124,7 +125,7 @@ class End(Factory):
         """Its connection is lost."""
         if not self.lost:
             self.waiting.append(Deferred())
-            await self.waiting[-1].addTimeout(10, reactor)
+            await self.waiting[-1].addTimeout(PATIENCE_SECONDS, reactor)
 
 
 @attrs.define
@@ -157,11 +158,11 @@ async def meet(server: str, client: Callable[[int], str]) -> Met:
             why = str(error)
             await far.ended()
         else:
-            await near.first.addTimeout(10, reactor)
+            await near.first.addTimeout(PATIENCE_SECONDS, reactor)
             if near.failure is not None:
                 why = near.failure.getErrorMessage()
             elif not far.heard:
-                await far.first.addTimeout(10, reactor)
+                await far.first.addTimeout(PATIENCE_SECONDS, reactor)
             protocol.transport.loseConnection()
             await near.ended()
             await far.ended()

@@ -112,7 +112,7 @@ def ends() -> Iterator[Ends]:
 async def closed_cleanly(talker: Talker) -> None:
     """The connection ends with a goodbye, much sooner than anybody gives up."""
     with pytest.raises(ConnectionDone):
-        await talker.closed.addTimeout(5, reactor)
+        await talker.closed.addTimeout(30, reactor)
 
 
 @pytest_twisted.ensureDeferred

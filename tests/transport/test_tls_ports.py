@@ -35,7 +35,7 @@ from lcc.transport.tls.endpoints import TlsFailed
 from lcc.transport.tls.files import CertificateFiles
 from tests.support.logs import LoggedErrors
 from tests.support.tls import DAY, EXPIRED, HOST, RIGHT, VALIDITY, WRONG_CA, End, Pki, meet, reactor, string
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ class Blocking:
 
     def talk(self) -> tuple[bytes, str, bool]:
         """What is heard, by which version of TLS, and whether the session before was resumed."""
-        plain = socket.create_connection((HOST, self.port), timeout=10)
+        plain = socket.create_connection((HOST, self.port), timeout=PATIENCE_SECONDS)
         with plain, self.context.wrap_socket(plain, session=self.session) as secure:
             heard = secure.recv(100)
             self.session = secure.session
@@ -131,7 +131,7 @@ async def test_older_versions_are_refused(pki: Pki) -> None:
 @pytest_twisted.ensureDeferred
 async def test_what_speaks_no_tls_is_told_from_what_does(pki: Pki) -> None:
     def plain(port: int, said: bytes) -> bytes:
-        with socket.create_connection((HOST, port), timeout=10) as client:
+        with socket.create_connection((HOST, port), timeout=PATIENCE_SECONDS) as client:
             client.sendall(said)
             client.shutdown(socket.SHUT_WR)
             return b"".join(iter(lambda: client.recv(1000), b""))
@@ -446,7 +446,7 @@ async def test_a_link_that_stops_closes_its_stream(pki: Pki, both: Peers) -> Non
     link.startService()
     assert await near.some == "qm"
     assert await both.some == "uns"
-    await link.stopService().addTimeout(5, reactor)
+    await link.stopService().addTimeout(PATIENCE_SECONDS, reactor)
     await port.stopListening()
 
 
@@ -501,7 +501,7 @@ async def test_a_handshake_that_stands_still_is_dropped(pki: Pki) -> None:
     port = await serverFromString(reactor, text).listen(both)  # type: ignore[arg-type]  # as before
 
     def stand_still() -> bytes:
-        with socket.create_connection((HOST, port.getHost().port), timeout=20) as silent:
+        with socket.create_connection((HOST, port.getHost().port), timeout=PATIENCE_SECONDS) as silent:
             silent.sendall(b"\x16\x03\x01")
             return silent.recv(100)
 

@@ -16,7 +16,6 @@ from twisted.internet.endpoints import TCP4ClientEndpoint, UNIXServerEndpoint, c
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IHalfCloseableProtocol
 from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.task import deferLater
 from zope.interface import implementer
 
 from lcc.config import parse_config
@@ -29,6 +28,7 @@ from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.providers.providers import add_provider
 from lcc.transport.links import PortService
 from tests.support.roles.uns import HASH, PASSWORD, ROOT, FakeQm, absorbed, codes, partial
+from tests.support.waiting import until
 
 
 class _Cp(Protocol):
@@ -55,14 +55,6 @@ class _QmFactory(Factory):
     def buildProtocol(self, addr: Any) -> Any:
         self.peers.append(FakeQm(reactor, self.answers))  # type: ignore[arg-type]
         return self.peers[-1].build_stream()
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    for _ in range(3000):
-        if condition():
-            return
-        await deferLater(reactor, 0.01)  # type: ignore[arg-type]
-    raise AssertionError("it never came true")
 
 
 async def _publish(port: int, data: str) -> str:
@@ -100,7 +92,7 @@ async def test_over_real_sockets_and_files(tmp_path: Path) -> None:
 
         path = config.home / "qm.sock"
         listener = await UNIXServerEndpoint(reactor, str(path)).listen(manager)
-        await _until(lambda: not list(spool.glob("*.set")))
+        await until(lambda: not list(spool.glob("*.set")))
         assert manager.peers[-1].sets[0].begin.answered
 
         pages = [f"page{i}" for i in range(20_000)]
@@ -113,10 +105,10 @@ async def test_over_real_sockets_and_files(tmp_path: Path) -> None:
         # It goes away and comes back.
         await listener.stopListening()
         manager.peers[-1].stream.abort()
-        await _until(lambda: not _engine(service).forwarder.connected)
+        await until(lambda: not _engine(service).forwarder.connected)
         assert "<set_accepted" in await _publish(port, hello + partial("last"))
         listener = await UNIXServerEndpoint(reactor, str(path)).listen(manager)
-        await _until(lambda: not list(spool.glob("*.set")))
+        await until(lambda: not list(spool.glob("*.set")))
         assert [notice.curl for notice in manager.peers[-1].sets[-1].notices] == [ROOT + "last"]
 
         again = uns.build(attrs.evolve(config), real_environment(reactor))
@@ -127,7 +119,7 @@ async def test_over_real_sockets_and_files(tmp_path: Path) -> None:
         await (service.stopService() or succeed(None))
         for peer in manager.peers:
             peer.stream.abort()
-        await _until(lambda: _sockets() <= before)
+        await until(lambda: _sockets() <= before)
 
 
 class _Reader(Protocol):
@@ -183,12 +175,12 @@ async def test_every_connection_hears_the_end_over_real_sockets(tmp_path: Path) 
         for protocol in (cut, whole):
             protocol.transport.loseWriteConnection()  # type: ignore[union-attr]
         assert codes(await cut.ended) == [1015]
-        await _until(lambda: len(manager.peers) == 1 and manager.peers[0].numbers == [1])
+        await until(lambda: len(manager.peers) == 1 and manager.peers[0].numbers == [1])
 
         new, arriving, complete = [
             await _opened(port, text) for text in ("", hello + begun, hello + begun + "</lococa:set>")
         ]
-        await _until(lambda: "<lococa:set_result>" in arriving.text and manager.peers[0].numbers == [1, 2])
+        await until(lambda: "<lococa:set_result>" in arriving.text and manager.peers[0].numbers == [1, 2])
         stopped = service.stopService()
         assert codes(await new.ended) == [1012] and "init_rejected>" in new.text
         assert codes(await arriving.ended) == [1012] and "<set_rejected" in arriving.text
@@ -201,7 +193,7 @@ async def test_every_connection_hears_the_end_over_real_sockets(tmp_path: Path) 
         await (service.stopService() or succeed(None))
         for peer in manager.peers:
             peer.stream.abort()
-        await _until(lambda: _sockets() <= before)
+        await until(lambda: _sockets() <= before)
 
 
 def _engine(service: Any) -> Any:

@@ -75,7 +75,7 @@ async def test_each_number_of_the_errors_leads_to_so_many(watch: Watch, monkeypa
     for path, number in numbers.items():
         assert len(await rows_of(browser, path.partition("#")[0])) == number, path
     waiting = await browser.get("/errors?code=503")
-    assert re.search(r"http://site/\d 1 \d seconds? ago in \d+ (seconds|minutes) busy", words(waiting))
+    assert re.search(r"http://site/\d 1 \d+ seconds? ago in \d+ (seconds|minutes) busy", words(waiting))
     assert [row.text for row in waiting.page.xpath("//h2")] == ["URLs that wait for a retry"]
     away = await browser.get("/errors?code=1302")
     assert away.page.xpath("//a[text()='All 3 unreachable sites']/@href") == ["/providers?only=unreachable&code=1302"]

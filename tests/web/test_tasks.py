@@ -132,9 +132,10 @@ async def test_lists_and_pages(watch: Watch, scheduled: Tasks) -> None:
     assert f"/task/{ids[-1]}" not in first.body.decode()
     assert f"/task/{ids[-1]}" in (await browser.get(link)).body.decode()
     made = scheduled.make(now_of(watch))
+    ended = now_of(watch)
     for job, state in zip(scheduled.start(*made[:3]), (JobState.PERMANENT, JobState.COMPLETED, None), strict=True):
         if state:
-            scheduled.end(job, state, now=now_of(watch), message="said", seconds=2.0)
+            scheduled.end(job, state, now=ended, message="said", seconds=2.0)
     failing = await browser.get("/tasks?only=failing")
     check_page(failing)
     assert [row.get("href") for row in failing.page.xpath("//tbody//th/a")] == [f"/task/{made[0].id}"]
@@ -160,7 +161,7 @@ async def test_lists_and_pages(watch: Watch, scheduled: Tasks) -> None:
         check_page(listed)
         assert listed.page.xpath("//tbody//th/a/@href") == [f"/job/{job.id}"] and link.text_content() == "1"
         assert "Jobs of kind command that ended on" in words(listed)
-    day = now_of(watch) // 86400
+    day = ended // 86400
     assert "None is left" in words(await browser.get(f"/jobs?day={day - 1}&state=completed"))
     assert "None is left" in words(await browser.get(f"/jobs?day={day}&state=completed&kind=feed"))
     check_page(await browser.get(f"/jobs?day={day}&state=odd"), 400)
