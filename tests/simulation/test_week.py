@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lcc.roles.qm.maintenance.slots import SlotOpener
+
 from .week import growing, kept, run_week
 
 
@@ -12,6 +14,19 @@ def test_nothing_grows_in_six_hours() -> None:
     wrong, events = run_week("0", period=3600.0, periods=6)
     assert not wrong, "\n".join(wrong)
     assert events > 100_000
+
+
+@pytest.mark.long
+def test_pages_that_wait_for_hours_that_are_never_opened_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_one = SlotOpener._open_one
+
+    async def not_the_first(opener: SlotOpener, slot: int) -> None:
+        if slot:
+            await open_one(opener, slot)
+
+    monkeypatch.setattr(SlotOpener, "_open_one", not_the_first)
+    wrong, _ = run_week("0", period=3600.0, periods=3)
+    assert any(text.endswith("p7.html is not in the cache") for text in wrong)
 
 
 def test_what_grows_is_found() -> None:

@@ -24,6 +24,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from lcc.config import WatchedConfig
+from lcc.domain.fetches.timeslots import TimeSlots
 from lcc.model.tasks import JobSpec
 from lcc.services import manager, scheduler
 from lcc.storage.providers.watched import find_or_make_watched
@@ -62,6 +63,8 @@ _CONTAINERS = (dict, list, set, deque, tuple)
 USER, WATCHED = "10.0.0.9", "10.2.0.1"
 _NOTICES = 12
 """Times in a period that notifiers look what is to be told, on the average."""
+_FETCHED_SECONDS = 30.0
+"""So long after its set began a page is fetched, if its hours are open."""
 _TASK_PAGES = 8
 """That jobs notify of."""
 
@@ -117,6 +120,7 @@ class Week(World):
     def __init__(self, timeline: Timeline, period: float = DAY) -> None:
         super().__init__(timeline)
         self._period = period
+        self._slots = TimeSlots(24, int(period / 24), "UTC")
         self._waited: dict[str, str] = {}
         """URL -> the content that waited for its hours when it was looked last."""
         self.copy = Copy()
@@ -126,7 +130,7 @@ class Week(World):
             "run_rows": 16,
             "quantum_urls": 20,
             "read_ahead": 20,
-            "slot_seconds": int(period / 24),
+            "slot_seconds": self._slots.slot_seconds,
             "housekeeping_period": int(period / 24),
             "tombstones_kept": int(period),
             "notifier_sets_max": 4,  # twice as many answers are kept: so many there are after the first period
@@ -210,7 +214,8 @@ class Week(World):
 
     def missing(self) -> list[str]:
         """Pages that are not in the cache as they are, but for those that a quota keeps out, and those that wait for
-        their hours: not twice in the same state, as these open in each period."""
+        their hours, which have been closed since they were told: not twice in the same state, as these open in each
+        period."""
         waiting = {url for (url,) in self.lcc.rows("SELECT curl FROM qdb WHERE slot >= 0")}
         before, self._waited = self._waited, {}
         found = []
@@ -220,11 +225,17 @@ class Week(World):
             for path, page in site.pages.items():
                 if cached.get(identity(path)) != page.md5 and not site.may_be_full and path not in site.untold:
                     url = site.url(path)
-                    if site.hours_of(path) and url in waiting and before.get(url) != page.md5:
+                    if url in waiting and self._is_closed(site, path) and before.get(url) != page.md5:
                         self._waited[url] = page.md5
                     else:
                         found.append(url)
         return found
+
+    def _is_closed(self, site: Site, path: str) -> bool:
+        """The hours of a page have been closed since it was told last."""
+        told = site.told_last.get(path, 0.0) + _FETCHED_SECONDS
+        opens = self._slots.opening(self._slots.mask(site.hours_of(path)), told)
+        return opens is not None and opens > self.timeline.now
 
     def idle(self) -> list[str]:
         """Kinds of jobs of which none has ended lately."""
