@@ -205,6 +205,15 @@ def test_beginnings_are_those_that_a_clock_shows_one_after_the_other(
     assert subject.begun(now, now + later) == list(shown_last)
 
 
+def test_where_a_slot_was_left_out_the_others_are_told_as_they_began_last() -> None:
+    """The clocks of Amsterdam went forward over slot 2: it began last on the day before."""
+    noon = 1711879200.0  # of that day
+    assert TimeSlots(24, 3600, "Europe/Amsterdam").begun(noon - 2 * 86400, noon) == [
+        *(2, *range(13, 24)),
+        *(0, 1, *range(3, 13)),
+    ]
+
+
 def test_a_long_sleep_opens_each_slot_once() -> None:
     assert sorted(TimeSlots(24, 3600, "UTC").begun(0, 10**9)) == list(range(24))
     assert len(TimeSlots(168, 3600, "Europe/Amsterdam").begun(0, 10**9)) == 168
