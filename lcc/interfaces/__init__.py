@@ -6,7 +6,14 @@ process, on simulated ones.
 
 from __future__ import annotations
 
-from lcc.interfaces.content import IAttemptFile, IContentFolder, IContentReader, IContentSink, IContentSync
+from lcc.interfaces.content import (
+    IAttemptFile,
+    IContentFolder,
+    IContentReader,
+    IContentSink,
+    IContentSync,
+    IFetchingNote,
+)
 from lcc.interfaces.feeds import IFeedPlugin
 from lcc.interfaces.fetching import IFetcher, IFetcherPlugin, IWatchedFetcher
 from lcc.interfaces.metrics import IRoleMetrics
@@ -27,6 +34,7 @@ __all__ = [
     "IFeedPlugin",
     "IFetcher",
     "IFetcherPlugin",
+    "IFetchingNote",
     "IFrontier",
     "IFrontierRules",
     "IItemRules",

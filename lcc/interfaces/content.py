@@ -27,6 +27,16 @@ class IAttemptFile(IContentSink):
         """Remove the file; never fails."""
 
 
+class IFetchingNote(Interface):
+    """Where a robot says, for whichever BOT-M comes next, that it may be fetching."""
+
+    def begin_fetching(run: str) -> None:
+        """The robot of this run may be fetching from now on.  OSError when this cannot be noted."""
+
+    def end_fetching(run: str) -> None:
+        """It has ended all its fetches; never fails."""
+
+
 class IContentReader(Interface):
     """An open content file."""
 
@@ -47,10 +57,17 @@ class IContentFolder(Interface):
     mark: tuple[str, int] = Attribute("Timeline and number of the last change of the database that is remembered.")
 
     path: Path = Attribute("Its path, for messages.")
+    robots_path: Path = Attribute("Where robots lock a file each while they may be fetching.")
     owner: str = Attribute("The run that has claimed it; empty: none, or the claim failed.")
 
     def claim(run: str) -> None:
         """Write the run of the BOT-M that owns the folder, for its robots.  OSError on a disk error."""
+
+    def fetching_robots() -> set[str]:
+        """The runs of robots that may be fetching, for this BOT-M or an earlier one.  OSError on a disk error."""
+
+    def robot_over(run: str) -> None:
+        """The robot of this run has ended: nothing is to be kept of it."""
 
     def remember(timeline: str, change: int) -> None:
         """The database has come so far; OSError when it cannot be kept."""

@@ -128,9 +128,13 @@ def read_hello(name: str, attributes: dict[str, str]) -> Hello:
 
 @attrs.frozen
 class Ready(Flat):
-    """All that was running has been named."""
+    """All that was running has been named.
+
+    :ivar unsure: from a BOT-M: but for orders of an earlier run of it, which robots that hang may still be fetching.
+    """
 
     TAG = "ready"
+    unsure: bool = False
 
 
 @attrs.frozen

@@ -43,7 +43,7 @@ class _Fetching(Service):
 def build(config: Config, environment: Environment) -> RoleService:
     """The robot's services; started in this order."""
     settings, reactor = config.bot, environment.reactor
-    attempts = AttemptFolder(config.under_home(settings.content), environment.disk)
+    attempts = AttemptFolder(config.under_home(settings.content), environment.disk, environment.lock)
     fetchers = environment.fetchers(reactor, settings)
     robot = Robot(
         settings.name,
@@ -55,6 +55,7 @@ def build(config: Config, environment: Environment) -> RoleService:
         str(attempts.path),
         attempts.owner,
         settings.deadline,
+        attempts,
     )
     policy = RetryPolicy(environment.chance.random)
     services = RoleService("bot", BotCommands(robot), BotMetrics(robot))

@@ -102,7 +102,11 @@ def build(config: Config, environment: Environment) -> RoleService:
             return DurableCounter(path, settings.names_block, environment.disk)
 
         content = ContentFolder(
-            config.under_home(settings.content), open_counter, environment.disk, settings.content_reserve
+            config.under_home(settings.content),
+            open_counter,
+            environment.disk,
+            settings.content_reserve,
+            environment.lock,
         )
         sync = ContentSync(content.path, environment.boot_id(), environment.disk)
         engine = BotMaster(settings, reactor, content, sync, environment.in_thread, run)

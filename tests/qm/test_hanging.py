@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lcc.protocols.hello import Ready
 from lcc.protocols.work import Capacity
 from tests.qm.test_runs import of
 from tests.support.roles.qm import FakeBotm, FakeUns, MakeWorld, World, pages
@@ -59,3 +60,50 @@ def test_runs_go_to_where_a_robot_is_free(make_world: MakeWorld) -> None:
     well = FakeBotm(world, 2, capacity=16, orders_max=1000)
     new = set(providers(world, 41, 12, rows=2))
     assert len(pids_at(lame) & new) <= 4 and len(pids_at(well) & new) >= 8
+
+
+def test_what_a_hung_robot_of_a_restarted_botm_may_fetch_waits_for_its_lease(make_world: MakeWorld) -> None:
+    world = make_world(lease=LEASE_SECONDS, run_rows=2, overload=1.0)
+    dead = FakeBotm(world, capacity=2, orders_max=1000)
+    other = FakeBotm(world, 2, capacity=4, orders_max=1000)
+    hung = set(providers(world, 1, 5, rows=2)) & pids_at(dead)
+    assert hung
+    dead.close()
+    again = FakeBotm(world, run="r2", capacity=2, orders_max=1000, ready=False)
+    again.say(Ready(unsure=True))
+    world.advance(0.9 * LEASE_SECONDS - 1)
+    assert not hung & (pids_at(other) | pids_at(again))
+    new = set(providers(world, 6, 10, rows=2))
+    assert len(new & pids_at(again)) == 2, "its robots have as much to do as before"
+    for fetch in list(again.out.values()):  # they did not arrive there
+        again.forget(fetch)
+    again.close()
+    again = FakeBotm(world, run="r2", capacity=2, orders_max=1000, ready=False)
+    again.say(Ready(unsure=True))
+    assert len(new & pids_at(again)) == 2, "what went to this run is lost, and goes out again"
+    for fetch in list(other.out.values()):
+        other.done(fetch)
+    assert not hung & (pids_at(other) | pids_at(again))
+    for fetch in list(dead.out.values()):
+        dead.forget(fetch)
+    world.advance(0.1 * LEASE_SECONDS + 2)
+    for botm in (other, again):
+        for fetch in list(botm.out.values()):
+            botm.done(fetch)
+    assert hung <= {fetch.pid for botm in (other, again) for fetch in botm.seen}
+
+
+def test_when_the_robot_has_ended_its_orders_go_out_again_at_once(make_world: MakeWorld) -> None:
+    world = make_world(lease=LEASE_SECONDS, run_rows=1, overload=1.0)
+    botm = FakeBotm(world, capacity=2, orders_max=1000)
+    (pid,) = providers(world, 1, 1, rows=1)
+    botm.close()
+    second = FakeBotm(world, run="r2", capacity=2, orders_max=1000, ready=False)
+    second.say(Ready(unsure=True))
+    (machine,) = world.engine.machines
+    assert len(machine.earlier) == 1 and (machine.places(1.0), machine.contended) == (3, False)
+    second.close()
+    for fetch in list(botm.out.values()):
+        botm.forget(fetch)
+    again = FakeBotm(world, run="r3", capacity=2, orders_max=1000)
+    assert not machine.earlier and pids_at(again) == {pid}

@@ -1,7 +1,8 @@
 """BOT, the robot (seed 002, section 8).
 
 What it owns
-    Nothing.  The files that it writes are the BOT-M's attempts.
+    Nothing.  The files that it writes are the BOT-M's attempts.  While it is connected it holds a lock in the content
+    folder: if it hangs when the BOT-M dies, the next BOT-M sees that it may still be fetching.
 
 What it does
     It connects to its BOT-M, says how much it fetches at once and whose content folder it writes to, and takes
@@ -48,7 +49,7 @@ from lcc.config.intake import RUN_ORDERS_MAX
 from lcc.domain.fetches.debts import Debts
 from lcc.domain.fetches.results import holds_provider
 from lcc.errors import FetchError, StreamError
-from lcc.interfaces import IAttemptFile, IFetcher
+from lcc.interfaces import IAttemptFile, IFetcher, IFetchingNote
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import KNOWS_BATCHES, KNOWS_INTERVAL, Hello, Ping, Ready
 from lcc.protocols.work import Capacity, Fetch, Recall
@@ -88,6 +89,7 @@ class Robot:
     :param folder: path of the content folder, for display; empty: nothing is told of it.
     :param owner: gives the run of the BOT-M that has opened this folder.
     :param deadline_seconds: a fetch may take so long.
+    :param note: where it says that it may be fetching; None: nowhere.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Robot:
         folder: str = "",
         owner: Callable[[], str] = str,
         deadline_seconds: float = 0.0,
+        note: IFetchingNote | None = None,
     ) -> None:
         orders_max = concurrency + max(WAITING_MAX, concurrency * RUN_ORDERS_MAX)
         self._hello = Hello(
@@ -115,6 +118,8 @@ class Robot:
         self._owner = owner
         self._concurrency = concurrency
         self._deadline = deadline_seconds
+        self._note = note
+        self._noted = False
         self._clock = clock
         self._fetchers = fetchers
         self._sinks = sinks
@@ -172,6 +177,7 @@ class Robot:
         self._link = None
         self.end_fetches()
         self._stop_sweeping()
+        self._note_end()
         return close_all(self._fetchers, self._clock)
 
     @property
@@ -229,6 +235,7 @@ class Robot:
 
     def upstream_ready(self, link: Upstream) -> None:
         """The BOT-M is there."""
+        self._note_fetching()
         link.say(Ready())
         self._link = link
         if self.paused:
@@ -279,7 +286,23 @@ class Robot:
         self._link = None
         count = self.running + self._waiting
         self.end_fetches()
+        self._note_end()
         _log.info("Lost {peer}; ended {count} fetches", peer=link.describe(), count=count)
+
+    def _note_fetching(self) -> None:
+        """Lock; what fails is tried again."""
+        if self._note is None or self._noted:
+            return
+        try:
+            self._note.begin_fetching(self._hello.run)
+            self._noted = True
+        except OSError as error:
+            _log.debug("Cannot lock a file in the content folder: {error}", error=str(error))
+
+    def _note_end(self) -> None:
+        if self._note is not None and self._noted:
+            self._noted = False
+            self._note.end_fetching(self._hello.run)
 
     # Inside.
 
@@ -447,6 +470,8 @@ class Robot:
     def _sweep(self) -> None:
         self._sweep_call = None
         self._holding = False
+        if self._link is not None:
+            self._note_fetching()
         if self._is_late():
             self._hold()
         now = self._clock.seconds()

@@ -196,6 +196,8 @@ class Dispatcher:
             self._release_soon(runs)
         elif runs:
             self._held_back.setdefault(robot.run, []).extend(runs)
+        if robot.left and self.pool.of_run(robot.run) is None:
+            self._content.robot_over(robot.run)
         self._capacity_changed()
         self.roster.tell()
         self.hand_out()

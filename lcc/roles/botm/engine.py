@@ -2,7 +2,8 @@
 
 What it owns
     The content files of one machine and their names.  Nothing else outlives it: what it was given and had not
-    finished when it died is sent again by the queue manager.
+    finished when it died is sent again by the queue manager: at once, unless a robot hangs that may still be fetching
+    (:mod:`lcc.roles.botm.earlier_robots`).
 
 What it does
     It connects to the queue manager and takes orders; robots connect to it.  The orders of one provider are a run
@@ -36,15 +37,15 @@ Failures
     *A robot has another content folder* than this BOT-M, by the run that is noted there: it gets no orders; the
     others go on.  *A robot is gone*: a moment later its attempts are thrown away; its orders go to others, in front
     of all that wait, under new attempt names.  *A robot is dropped by this end* (silent, or sends garbage), *or its
-    TCP connection is reset*: it may hang, with its connections to web servers still open. Its orders are held back
+    TCP connection is reset*: it may hang, with its connections to web servers still open.  Its orders are held back
     until it has connected again (it ends all its fetches when it loses the connection) or their time is over; the
-    queue manager is told how many hang, so that it sends as much as before for the other robots.  *The
-    queue manager is gone*: fetching goes on; results are kept, never more than orders were held.  *The disk is full,
-    or fails*: what was not stored, and what waits, goes back as ``no-room``, so that other machines fetch it; the
-    capacity is 0 until there is room again (:mod:`lcc.roles.botm.disk_health`).  *Storing failed, and the disk is
-    well*: the result is ``store-failed``, and nothing is handed out for a while.  *This process is killed*: robots
-    end their fetches at once; attempts are removed at the next start; a file whose result was not recorded stays
-    behind for ``lcc-admin fsck``.
+    queue manager is told how many hang, so that it sends as much as before for the other robots.  *The queue manager
+    is gone*: fetching goes on; results are kept, never more than orders were held.  *The disk is full, or fails*:
+    what was not stored, and what waits, goes back as ``no-room``, so that other machines fetch it; the capacity is 0
+    until there is room again (:mod:`lcc.roles.botm.disk_health`).  *Storing failed, and the disk is well*: the result
+    is ``store-failed``, and nothing is handed out for a while.  *This process is killed*: robots end their fetches at
+    once, and for those that hang the next one says that it is unsure; attempts are removed at the next start; a file
+    whose result was not recorded stays behind for ``lcc-admin fsck``.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ from lcc.roles.botm.counters import Counters
 from lcc.roles.botm.disk_health import DiskHealth
 from lcc.roles.botm.dispatcher import LEASE_SHARE, Dispatcher
 from lcc.roles.botm.downstream import DownstreamFactory
+from lcc.roles.botm.earlier_robots import EarlierRobots
 from lcc.roles.botm.orders import HeldOrder
 from lcc.roles.botm.results import Results
 from lcc.roles.botm.robots import RobotPeer
@@ -133,6 +135,9 @@ class BotMaster:
             self._report,
             self._tell_capacity,
         )
+        self._earlier_robots = EarlierRobots(
+            clock, content, lambda run: self._dispatcher.pool.of_run(run) is not None
+        )
         self._content_orders = ContentOrders(content, settings.machine, in_thread, self.counters)
         self._link: Upstream | None = None
         self._sessions = 0
@@ -160,11 +165,13 @@ class BotMaster:
                 "Cannot claim the content folder, so robots with another one go unnoticed: {error}",
                 error=str(error),
             )
+        self._earlier_robots.load()
         self._disk.start()
         self.syncer.start()
 
     def stop(self) -> Deferred[None]:
         """End all timers and the robots' connections; fires when the content is safely on the disk."""
+        self._earlier_robots.cancel()
         self._disk.stop()
         self._dispatcher.stop()
         return self.syncer.stop()
@@ -321,7 +328,7 @@ class BotMaster:
         self._dispatcher.upstream_ready()
         self._told_capacity = Capacity(link.hello.capacity)
         self._tell_capacity()
-        link.say(Ready())
+        self._earlier_robots.tell(lambda unsure: link.say(Ready(unsure)))
         self._dispatcher.roster.connected(link)
         _log.info(
             "Connected to {peer}; {results} results and {orders} orders held",
@@ -362,6 +369,7 @@ class BotMaster:
         """The queue manager is gone; fetching goes on."""
         if link is self._link:
             self._link = None
+            self._earlier_robots.cancel()
             self._dispatcher.roster.disconnected()
             self.syncer.disconnected()
             self._content_orders.disconnected()

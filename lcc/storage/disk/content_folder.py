@@ -5,6 +5,7 @@
     ``counter``              the next free file id (:class:`lcc.storage.disk.durable.DurableCounter`)
     ``owner``                the run of the BOT-M that opened it last, by which robots prove that they see this folder
     ``synced``               which files are on the disk (:mod:`lcc.storage.disk.content_sync`)
+    ``robots/RUN``           locked by a robot while it fetches for a BOT-M, even one that has died since
     ``attempts/003/ID.N``    written by a robot: the N-th attempt for file ID, in one of 1024 folders
     ``0000000/3ff/0000000ffc2a``  a content file: two levels of 1024, all in hexadecimal, so that names sort by id
 
@@ -21,15 +22,19 @@ Ids are reserved durably before use and never reused, so that a reader of an old
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import md5
 from pathlib import Path
 from typing import Protocol
 from zlib import crc32
 
+from twisted.application.service import IService
 from zope.interface import implementer
 
-from lcc.interfaces import IAttemptFile, IContentFolder, IContentReader
+from lcc.errors import Busy
+from lcc.interfaces import IAttemptFile, IContentFolder, IContentReader, IFetchingNote
 from lcc.storage.disk.content_paths import ATTEMPTS, attempt_path, content_path, is_attempt
 from lcc.storage.disk.content_verify import fault_of
 from lcc.storage.disk.durable import make_folder_durably
@@ -39,6 +44,8 @@ from lcc.storage.disk.free_space import Room
 MARK = "mark"
 OWNER = "owner"
 PROBE = "probe"
+_RUN = re.compile(r"[0-9a-f]{16}", re.ASCII)
+ROBOTS = "robots"
 _MARK_BYTES = 201
 _OWNER_BYTES = 256
 _FOLDER_MODE = 0o750
@@ -83,12 +90,20 @@ class ContentFolder:
     :param path: the folder.
     :param open_counter: opens the counter of file ids, once the folder exists.
     :param reserve_bytes: of the disk that are kept free (:mod:`lcc.storage.disk.free_space`).
+    :param lock: as :attr:`lcc.services.process.environment.Environment.lock`; None: nothing is known of robots.
     """
 
     def __init__(
-        self, path: Path, open_counter: Callable[[Path], Counter], disk: Disk = DISK, reserve_bytes: int = 0
+        self,
+        path: Path,
+        open_counter: Callable[[Path], Counter],
+        disk: Disk = DISK,
+        reserve_bytes: int = 0,
+        lock: Callable[[Path], IService] | None = None,
     ) -> None:
         self.path = path
+        self.robots_path = path / ROBOTS
+        self._lock = lock
         self._room = Room(path, reserve_bytes, "[botm] content_reserve", disk)
         self._root = str(path)
         self._open_counter = open_counter
@@ -108,6 +123,7 @@ class ContentFolder:
         # What is on the disk is as durable as the folder that it lies in: also the counter that tells of its loss.
         make_folder_durably(attempts, self._disk, _FOLDER_MODE)
         self._disk.spread(attempts)
+        self._disk.make_folder(f"{self._root}/{ROBOTS}", _FOLDER_MODE)
         self._counter = self._open_counter(self.path / "counter")
         for folder in (ATTEMPTS, *(f"{ATTEMPTS}/{each}" for each in self._disk.folders(attempts))):
             for name, _size in list(self._disk.names(f"{self._root}/{folder}")):
@@ -125,6 +141,31 @@ class ContentFolder:
         text = run.encode().ljust(_OWNER_BYTES - 1) + b"\n"
         self._disk.patch(f"{self._root}/{OWNER}", 0, text, create=True)
         self.owner = run
+
+    def fetching_robots(self) -> set[str]:
+        """The runs of robots that may be fetching now: they hold their locks.  The files of dead ones are removed.
+
+        :raises OSError: disk error.
+        """
+        runs = [] if self._lock is None else [run for run, _ in self._disk.names(f"{self._root}/{ROBOTS}")]
+        return {run for run in runs if not self._is_over(run)}
+
+    def robot_over(self, run: str) -> None:
+        """The robot of this run has ended: remove what it locked, unless it is about to connect again."""
+        if self._lock is not None and _RUN.fullmatch(run):  # it comes from outside
+            with suppress(OSError):
+                self._is_over(run)
+
+    def _is_over(self, run: str) -> bool:
+        assert self._lock is not None
+        lock = self._lock(self.robots_path / run)
+        try:
+            lock.startService()
+        except Busy:
+            return False
+        self.discard(f"{ROBOTS}/{run}")
+        lock.stopService()
+        return True
 
     def remember(self, timeline: str, change: int) -> None:
         """Write the last change of the database.  A hint only, so it is not synced.
@@ -243,13 +284,19 @@ class ContentFolder:
         return self._counter
 
 
+@implementer(IFetchingNote)
 class AttemptFolder:
-    """The content folder for a robot, which only writes attempts."""
+    """The content folder for a robot, which only writes attempts, and locks a file while it may be fetching.
 
-    def __init__(self, path: Path, disk: Disk = DISK) -> None:
+    :param lock: as :attr:`lcc.services.process.environment.Environment.lock`; None: it locks nothing.
+    """
+
+    def __init__(self, path: Path, disk: Disk = DISK, lock: Callable[[Path], IService] | None = None) -> None:
         self.path = path
         self._root = str(path)
         self._disk = disk
+        self._make_lock = lock
+        self._locks: dict[str, IService] = {}
 
     def owner(self) -> str:
         """The run of the BOT-M that opened this folder last; empty: none, or unreadable."""
@@ -257,6 +304,30 @@ class AttemptFolder:
             return self._disk.read(f"{self._root}/{OWNER}")[:_OWNER_BYTES].decode("utf-8", "replace").strip()
         except OSError:
             return ""
+
+    def begin_fetching(self, run: str) -> None:
+        """The robot of this run may be fetching from now on.
+
+        :raises OSError: that cannot be told: the BOT-M has not opened this folder, or disk error.
+        """
+        if self._make_lock is None or run in self._locks:
+            return
+        path = self.path / ROBOTS / run
+        self._disk.patch(path, 0, b"", create=True)
+        lock = self._make_lock(path)
+        try:
+            lock.startService()
+        except Busy as error:
+            raise OSError(str(error)) from error
+        self._locks[run] = lock
+
+    def end_fetching(self, run: str) -> None:
+        """It has ended all its fetches."""
+        lock = self._locks.pop(run, None)
+        if lock is not None:
+            with suppress(OSError):  # the BOT-M finds it unlocked
+                self._disk.remove(self.path / ROBOTS / run)
+            lock.stopService()
 
     def sink(self, attempt: str) -> ContentSink:
         """A sink for this attempt.

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import attrs
 
-from lcc.storage.disk.content_folder import MARK, OWNER
+from lcc.storage.disk.content_folder import MARK, OWNER, ROBOTS
 from lcc.storage.disk.content_paths import ATTEMPTS, FOLDER_FILES, file_of_path, is_attempt
 from lcc.storage.disk.content_sync import SYNCED
 
 COUNTER = "counter"
-_OWN = frozenset([ATTEMPTS, MARK, OWNER, COUNTER, SYNCED, "lost+found"])
+_OWN = frozenset([ATTEMPTS, MARK, OWNER, ROBOTS, COUNTER, SYNCED, "lost+found"])
 _UPPER = re.compile(r"[0-9a-f]{7,11}", re.ASCII)
 _LOWER = re.compile(r"[0-9a-f]{3}", re.ASCII)
 

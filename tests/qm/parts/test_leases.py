@@ -35,7 +35,7 @@ class Rig:
 
     def ready(self) -> None:
         self.machine.ready = True
-        self.leases.ready(1)
+        self.leases.ready(self.machine)
 
     def saved(self) -> list[MachineState]:
         """Commit what is being noted."""
@@ -156,7 +156,7 @@ def test_what_comes_while_one_note_is_written_is_noted_right_after(rig: Rig) -> 
     other.connected(FakeConnection(), Hello(role="botm", name="c", machine=2, run="r"))
     other.ready = True
     rig.hub.machines.append(other)
-    rig.leases.ready(2)
+    rig.leases.ready(other)
     assert len(rig.store.open) == 1
     rig.saved()
     assert [state.machine for state in rig.saved()] == [2] and other.granted
@@ -294,3 +294,21 @@ def test_once_it_has_stopped_nothing_is_granted(rig: Rig) -> None:
     assert not rig.store.open, "what was being noted is cancelled"
     rig.leases.tick()
     assert not rig.machine.granted and rig.hub.pumps == pumps
+
+
+def test_a_machine_where_robots_hang_is_waited_for_although_it_is_ready(hub: FakeHub, store: Any) -> None:
+    rig = Rig(hub, store)
+    rig.leases.load([MachineState(1, 5, 6)])
+    rig.scheduler.load([Waiting(1, 7)], withhold=True)
+    rig.connect()
+    rig.machine.get_ready(unsure=True)
+    rig.leases.ready(rig.machine)
+    assert list(rig.leases.awaited) == [1] and list(rig.scheduler.withheld) == [7]
+    rig.saved()
+    rig.saved()
+    assert rig.machine.granted, "for what comes new"
+    rig.leases.load([MachineState(1, 5, 6)])
+    assert list(rig.leases.awaited) == [1]
+    hub.clock.advance(LEASE * (1 + AHEAD) + SPARE_SECONDS)
+    rig.leases.tick()
+    assert not rig.leases.awaited and not rig.scheduler.withheld

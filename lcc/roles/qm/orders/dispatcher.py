@@ -14,7 +14,8 @@ This is remembered for a while when the provider has nothing to fetch.
 An order that does not come back is handed out again, but never while it may still be running (no two fetches at once
 from one provider):
 
-* its BOT-M has connected again and says that it is not running there: at once;
+* its BOT-M has connected again and says that it is not running there: at once (unless it was started anew, and a
+  robot that hangs may still be fetching it);
 * its lease has passed: whoever had it has given up before that.  When this happens again to the same row at a BOT-M
   that was there all the time, the row counts as failed (``robot-error``) and goes to the end of its set: a URL that
   makes robots hang must not hold up its provider for ever.  Of a run that is the first order: the others may not even
@@ -182,15 +183,25 @@ class Dispatcher:
         machine.add(order, None, now)
         self._scheduler.running(message.pid, key, message.generation)
 
-    def ready(self, machine: Machine) -> None:
-        """It has said everything: what it did not name is not running there."""
+    def ready(self, machine: Machine, unsure: bool = False) -> None:
+        """It has said everything: what it did not name is not running there.
+
+        :param unsure: what went to an earlier run of it may be.
+        """
         missing = [order for order_id, order in machine.orders.items() if order_id not in machine.reported]
-        machine.reported.clear()
-        machine.ready = True
-        for order in missing:
+        machine.get_ready(unsure)
+        lost = [order for order in missing if order.id not in machine.earlier]
+        for order in lost:
             self._lost(order)
-        if missing:
-            _log.info("{count} orders were lost at BOT-M {machine}", count=len(missing), machine=machine.number)
+        if lost:
+            _log.info("{count} orders were lost at BOT-M {machine}", count=len(lost), machine=machine.number)
+        if machine.earlier:
+            _log.warn(
+                "Robots of BOT-M {machine} hang: {count} orders from before its start may still be fetched, and wait "
+                "until their leases end",
+                count=len(machine.earlier),
+                machine=machine.number,
+            )
         machine.acknowledge()
         machine.recall_again()
 
@@ -408,7 +419,10 @@ class Dispatcher:
         return max(
             (machine for machine in machines.values() if machine.granted),
             # Of equals the one that got least, so that content is spread when there is little to do.
-            key=lambda machine: (machine.capacity * self._overload + machine.hanging - machine.load, -machine.given),
+            key=lambda machine: (
+                machine.capacity * self._overload + machine.runs_hanging - machine.load,
+                -machine.given,
+            ),
         )
 
     # What does not come back.

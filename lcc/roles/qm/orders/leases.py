@@ -8,12 +8,12 @@ fetched elsewhere that may still be fetched there.  The rule is simple:
   from now on.  This is kept a quarter of a lease ahead while there is something to fetch, so it is written rarely; it
   is taken back when nothing is queued, or when the machine is disconnected and has no orders.
 * After a start, providers that had rows to be fetched are not fetched from until each machine for which the table
-  names a time has said that it is ready, or a lease has passed (and what the note was ahead).  That is measured from
-  the start, and on the clock that is never set: what the table says is a time of day, for people, and the wall clock
-  may show another one by now.  When the time is over, that is noted, so that the next queue manager does not wait
-  again.  In the usual case, all machines back within seconds, nothing waits for longer than that.  A provider that
-  had nothing in the queue is not being fetched from, since a row stays until its result is recorded; nor is one that
-  has an order at a machine that is back.  Those wait for nobody.
+  names a time has said that it is ready (and that no robot hangs that may be fetching), or a lease has passed (and
+  what the note was ahead).  That is measured from the start, and on the clock that is never set: what the table says
+  is a time of day, for people, and the wall clock may show another one by now.  When the time is over, that is noted,
+  so that the next queue manager does not wait again.  In the usual case, all machines back within seconds, nothing
+  waits for longer than that.  A provider that had nothing in the queue is not being fetched from, since a row stays
+  until its result is recorded; nor is one that has an order at a machine that is back.  Those wait for nobody.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from twisted.logger import Logger
 
 from lcc.interfaces import IQueueStore
 from lcc.model import MachineState
+from lcc.roles.qm.orders.machines import Machine
 from lcc.roles.qm.part import Hub, Part
 from lcc.roles.qm.schedule.scheduler import Scheduler
 
@@ -82,7 +83,7 @@ class Leases(Part):
             if state.lease_until:
                 self.awaited[state.machine] = self._hub.clock.seconds() + seconds
         for machine in self._hub.machines:
-            if machine.ready:
+            if machine.ready and not machine.unsure:
                 self.awaited.pop(machine.number, None)
         self._longest_until = self._hub.clock.seconds() + seconds
         self._enabled = True
@@ -101,9 +102,9 @@ class Leases(Part):
         self._states[number] = changed
         self._save([changed])
 
-    def ready(self, number: int) -> None:
+    def ready(self, machine: Machine) -> None:
         """A BOT-M has said what is running there."""
-        if self.awaited.pop(number, None) is not None and not self.awaited:
+        if not machine.unsure and self.awaited.pop(machine.number, None) is not None and not self.awaited:
             _log.info("All machines that may have had orders have connected")
             self._over()
         self.tick()
@@ -118,7 +119,7 @@ class Leases(Part):
         passed = [number for number, until in self.awaited.items() if until <= clock]
         for number in passed:
             del self.awaited[number]
-            _log.warn("Machine {number} has not connected again; all leases of its orders have passed", number=number)
+            _log.warn("The leases of all orders that machine {number} may have had have passed", number=number)
         if passed and not self.awaited:
             self._over()
         if self._job.busy:

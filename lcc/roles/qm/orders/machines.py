@@ -102,6 +102,8 @@ class Machine:
     :ivar knows_interval: it keeps to the interval of a provider within a run.
     :ivar given: how many orders it ever got.
     :ivar reported: ids that it says are running, until it is ready.
+    :ivar unsure: it has said on this connection that a robot of an earlier run may still be fetching.
+    :ivar earlier: ids of those orders out here that went to an earlier run, and may be what such a robot fetches.
     :ivar last_number: the number of the last result of its run that came in.
     :ivar recorded: the number up to which they are on stable storage.
     :ivar suspect: files that may be lost: from the first to before the second; (0, 0): none.
@@ -127,7 +129,7 @@ class Machine:
             "ready",
         ),
         *("paused", "recorded", "refused", "reported", "robots", "robots_count", "robots_refused", "run", "runs"),
-        *("session", "settled", "suspect", "trouble", "via", "_by_priority"),
+        *("earlier", "unsure", "session", "settled", "suspect", "trouble", "via", "_by_priority"),
     )
 
     def __init__(self, number: int) -> None:
@@ -156,6 +158,8 @@ class Machine:
         self.knows_interval = False
         self.given = 0
         self.reported: set[str] = set()
+        self.unsure = False
+        self.earlier: set[str] = set()
         self.last_number = 0
         self.recorded = 0
         self.suspect = (0, 0)
@@ -178,6 +182,7 @@ class Machine:
             _log.info("BOT-M {machine} has connected again; dropping its old connection", machine=self.number)
             self.connection.drop()
         if hello.run != self.run:
+            self.earlier = set(self.orders)
             self.run = hello.run
             self.last_number = 0
             self.recorded = 0
@@ -186,7 +191,7 @@ class Machine:
         self.via = hello.via if isinstance(hello, MachineHello) else ""
         self.content = hello.content
         self.connection = connection
-        self.ready = self.granted = self.settled = False
+        self.ready = self.granted = self.settled = self.unsure = False
         self.suspect = (hello.suspect_from, hello.suspect_upto)
         self.mark = ("", 0)
         self.refused = f"{OLD_CENTRAL} ({self.via})" if self.via and not hello.session else ""
@@ -199,6 +204,15 @@ class Machine:
         self.paused = ""
         self.robots_refused = ""
         self.robots, self.robots_count = (), 0
+        self.reported.clear()
+
+    def get_ready(self, unsure: bool) -> None:
+        """It has said what is running.
+
+        :param unsure: a robot of an earlier run may still be fetching.
+        """
+        self.ready, self.unsure = True, unsure
+        self.earlier = self.earlier - self.reported if unsure else set()
         self.reported.clear()
 
     def add(self, order: Order, connection: Connection | None, now: float, priority: int = 0) -> None:
@@ -219,6 +233,7 @@ class Machine:
         """This order is out no longer; the run that it belongs to."""
         run = self.runs[order.pid]
         del self.orders[order.id]
+        self.earlier.discard(order.id)
         del run.orders[order.id]
         if not run.orders:
             del self.runs[order.pid]
@@ -252,7 +267,7 @@ class Machine:
     @property
     def contended(self) -> bool:
         """More runs are out here than its robots do at once: some wait for a robot."""
-        return len(self.runs) > self.capacity + self.hanging
+        return len(self.runs) > self.capacity + self.runs_hanging
 
     def recall(self, pid: int) -> bool:
         """Ask for what is not begun of this provider.  There is room for another run at once; the provider is free
@@ -285,14 +300,22 @@ class Machine:
 
     def places(self, overload: float) -> int:
         """How many runs it may hold: a multiple of what its robots do at once, and what hangs."""
-        return self.capacity and int(self.capacity * overload) + self.hanging
+        return self.capacity and int(self.capacity * overload) + self.runs_hanging
+
+    @property
+    def runs_hanging(self) -> int:
+        """Runs out here that none of its robots can take."""
+        if not self.earlier:
+            return self.hanging
+        pids = {self.orders[each].pid for each in self.earlier}
+        return self.hanging + sum(not self.runs[pid].recalled for pid in pids)
 
     def disconnected(self, connection: Connection) -> None:
         """This connection is gone."""
         if self.connection is connection:
             self.connection = None
             self.robots, self.robots_count = (), 0
-            self.ready = self.granted = False
+            self.ready = self.granted = self.unsure = False
 
     def is_new(self, number: int) -> bool:
         """Whether a result with this number has not come in before.  Numbers count up from 1 within a run."""

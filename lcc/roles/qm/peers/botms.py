@@ -71,15 +71,15 @@ class BotmHandler(Handler):
                 elif isinstance(message, Running):
                     dispatcher.running(machine, message, self._hub.clock.seconds())
                 elif isinstance(message, Ready):
-                    self._ready()
+                    self._ready(message.unsure)
         finally:
             self._hub.pump()
         return self._recorder.room()
 
-    def _ready(self) -> None:
+    def _ready(self, unsure: bool) -> None:
         machine = self._machine
-        self._dispatcher.ready(machine)
-        self._leases.ready(machine.number)
+        self._dispatcher.ready(machine, unsure)
+        self._leases.ready(machine)
         machine.tell_progress(*self._hub.progress)
         self._deleter.connected(machine.number, self._connection)
 

@@ -1,0 +1,72 @@
+"""Robots of the BOT-M before this one that may still be fetching.
+
+A robot ends all its fetches when its BOT-M dies.  One that hangs does not, and its connections to web servers stay
+open.  The orders of the dead BOT-M are known to the queue manager alone, so it is told whether there is such a robot:
+then it does not give them out again before their leases end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from lcc.interfaces import IContentFolder
+
+_log = Logger()
+
+WAIT_SECONDS = 5.0
+"""A robot may need so long, from the start of this BOT-M, to notice that the one before is gone."""
+LOOK_SECONDS = 0.5
+
+
+class EarlierRobots:
+    """Finds them by the locks that they hold in the content folder.
+
+    :param is_here: whether the robot of this run has connected to this BOT-M: then it has ended its fetches.
+    """
+
+    def __init__(self, clock: IReactorTime, content: IContentFolder, is_here: Callable[[str], bool]) -> None:
+        self._clock = clock
+        self._content = content
+        self._is_here = is_here
+        self._runs: set[str] = set()
+        self._wait_until = 0.0
+        self._call: IDelayedCall | None = None
+
+    def load(self) -> None:
+        """Begin: no robot has connected yet."""
+        self._wait_until = self._clock.seconds() + WAIT_SECONDS
+        self._runs = self._fetching()
+
+    def tell(self, told: Callable[[bool], None]) -> None:
+        """Call this with whether there are any: at once, unless they may be about to notice."""
+        self.cancel()
+        if self._runs:
+            found = self._fetching()
+            self._runs = {run for run in self._runs if run in found and not self._is_here(run)}
+        if self._runs and self._clock.seconds() < self._wait_until:
+            self._call = self._clock.callLater(LOOK_SECONDS, self.tell, told)
+            return
+        if self._runs:
+            _log.warn(
+                "Robots of an earlier run of this BOT-M hang ({count}), and may still be fetching: what they had "
+                "waits until the leases end. Their process ids are in {folder}",
+                count=len(self._runs),
+                folder=str(self._content.robots_path),
+            )
+        told(bool(self._runs))
+
+    def cancel(self) -> None:
+        """Nobody is to be told any longer."""
+        call, self._call = self._call, None
+        if call is not None and call.active():
+            call.cancel()
+
+    def _fetching(self) -> set[str]:
+        try:
+            return self._content.fetching_robots()
+        except OSError as error:
+            _log.warn("Cannot see which robots hang: {error}", error=str(error))
+            return self._runs

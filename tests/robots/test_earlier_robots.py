@@ -1,0 +1,230 @@
+"""A robot that hangs when its BOT-M dies: the next BOT-M finds it, by the lock that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from twisted.application.service import IService
+
+from lcc.errors import Busy
+from lcc.protocols.hello import Ready
+from lcc.roles.bot.engine import SWEEP_SECONDS, Robot
+from lcc.roles.botm.earlier_robots import LOOK_SECONDS, WAIT_SECONDS
+from lcc.storage.disk.content_folder import ROBOTS, AttemptFolder, ContentFolder
+from lcc.storage.disk.durable import DurableCounter
+from lcc.storage.disk.file_system import AnyPath, Disk
+from lcc.transport.links import LockService
+from tests.support.roles.botm import Bench
+from tests.support.roles.robots import FakePeer, ScriptedFetcher, World, fake_botm, fetch_order
+from tests.support.transports import Wire
+
+Restart = Callable[..., "Restarted"]
+RUN, OTHER = "00112233445566aa", "00112233445566bb"
+
+
+def content_of(path: Path) -> ContentFolder:
+    folder = ContentFolder(path, lambda file: DurableCounter(file, 100), lock=LockService)
+    folder.open()
+    return folder
+
+
+def lock_of(path: Path, run: str) -> LockService:
+    """What a robot of another process holds."""
+    lock = LockService(path / ROBOTS / run)
+    lock.startService()
+    return lock
+
+
+def names(path: Path) -> list[str]:
+    return sorted(file.name for file in (path / ROBOTS).iterdir())
+
+
+@pytest.fixture
+def restarted(tmp_path: Path) -> Iterator[Restart]:
+    """``restarted(run, ...)``: a BOT-M that starts where robots of these runs were, and still are."""
+    made: list[Restarted] = []
+
+    def restarted(*runs: str) -> Restarted:
+        made.append(Restarted(tmp_path, *runs))
+        return made[0]
+
+    yield restarted
+    for bench in made:
+        for lock in bench.locks.values():
+            lock.stopService()
+
+
+class Restarted(Bench):
+    """A BOT-M that starts where robots of these runs were, and still are."""
+
+    def __init__(self, path: Path, *runs: str) -> None:
+        content_of(path)
+        self.locks = {run: lock_of(path, run) for run in runs}
+        super().__init__(path)
+        self.content._lock = LockService
+        self.engine.start()
+
+    def readies(self, qm: FakePeer) -> list[Ready]:
+        self.settle()
+        return qm.of(Ready)
+
+
+def test_the_folder_knows_who_holds_a_lock(tmp_path: Path) -> None:
+    folder = content_of(tmp_path)
+    assert folder.fetching_robots() == set()
+    lock = lock_of(tmp_path, RUN)
+    (tmp_path / ROBOTS / OTHER).touch()
+    assert folder.fetching_robots() == {RUN}
+    assert names(tmp_path) == [RUN], "what nobody holds is removed"
+    folder.robot_over(RUN)
+    assert names(tmp_path) == [RUN], "it is there again"
+    lock.stopService()
+    folder.robot_over(RUN)
+    assert names(tmp_path) == []
+    (tmp_path / "outside").touch()
+    folder.robot_over("../outside")
+    assert (tmp_path / "outside").exists()
+
+
+def test_without_earlier_robots_the_botm_is_ready_at_once(restarted: Restart) -> None:
+    bench = restarted()
+    qm, _ = bench.qm()
+    assert bench.readies(qm) == [Ready()]
+
+
+def test_it_is_unsure_where_one_hangs(restarted: Restart) -> None:
+    bench = restarted(RUN, OTHER)
+    qm, wire = bench.qm()
+    assert bench.readies(qm) == []
+    bench.locks[OTHER].stopService()
+    bench.clock.advance(WAIT_SECONDS)
+    bench.settle()
+    assert bench.readies(qm) == [Ready(unsure=True)]
+    wire.kill(wire.client)
+    bench.settle()
+    qm, _ = bench.qm()
+    assert bench.readies(qm) == [Ready(unsure=True)], "and does not wait again"
+
+
+def test_one_that_is_slow_to_notice_delays_the_botm_a_little(restarted: Restart) -> None:
+    bench = restarted(RUN)
+    qm, _ = bench.qm()
+    bench.locks[RUN].stopService()
+    bench.clock.advance(LOOK_SECONDS)
+    bench.settle()
+    assert bench.readies(qm) == [Ready()]
+
+
+def test_one_that_has_connected_again_does_not_hang(restarted: Restart) -> None:
+    bench = restarted(RUN)
+    qm, _ = bench.qm()
+    bench.bot(run=RUN)
+    bench.clock.advance(LOOK_SECONDS)
+    bench.settle()
+    assert bench.readies(qm) == [Ready()]
+
+
+def test_a_connection_that_is_lost_while_it_waits_is_told_nothing(restarted: Restart) -> None:
+    bench = restarted(RUN)
+    qm, wire = bench.qm()
+    wire.kill(wire.client)
+    bench.settle()
+    again, _ = bench.qm()
+    bench.clock.advance(WAIT_SECONDS)
+    bench.settle()
+    assert bench.readies(again) == [Ready(unsure=True)]
+    assert bench.readies(qm) == []
+
+
+def test_what_a_dead_robot_locked_is_removed_when_its_connection_ends(restarted: Restart) -> None:
+    bench = restarted()
+    lock = lock_of(bench.path, RUN)
+    bot, _ = bench.bot(run=RUN)
+    lock.stopService()
+    bot.stream.close()
+    bench.settle()
+    assert names(bench.path) == []
+
+
+class FullDisk(Disk):
+    """One on which no file can be made while it is full."""
+
+    is_full = False
+
+    def patch(self, path: AnyPath, offset: int, data: bytes, *, create: bool = False) -> None:
+        if self.is_full:
+            raise OSError("full")
+        super().patch(path, offset, data, create=create)
+
+
+class RealRobot(World):
+    """A robot with its folder, and a BOT-M that the test plays."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.content = content_of(path)
+        self.disk, self.fetcher = FullDisk(), ScriptedFetcher()
+        self.attempts = AttemptFolder(path, self.disk, LockService)
+        self.robot = Robot("bot", 4, self.clock, {"http": self.fetcher}, self.attempts.sink, RUN, note=self.attempts)
+        self.factory = self.robot.upstream_factory(int)
+
+    def botm(self) -> tuple[FakePeer, Wire]:
+        peer = fake_botm(self.clock)
+        wire = self.connect(self.factory.buildProtocol(None), peer.build_stream())
+        self.settle()
+        return peer, wire
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[RealRobot]:
+    real = RealRobot(tmp_path)
+    yield real
+    real.robot.close()
+
+
+def test_a_robot_holds_its_lock_while_it_is_connected(real: RealRobot) -> None:
+    assert real.content.fetching_robots() == set()
+    botm, wire = real.botm()
+    assert botm.of(Ready) and real.content.fetching_robots() == {RUN}
+    botm.say(fetch_order(1, attempt="attempts/000/000000000001.1"))
+    real.settle()
+    wire.kill(wire.server)
+    real.settle()
+    assert not real.fetcher.running
+    assert real.content.fetching_robots() == set() and names(real.path) == []
+    real.botm()
+    assert real.content.fetching_robots() == {RUN}
+    real.robot.close()
+    assert names(real.path) == []
+
+
+def test_a_robot_that_could_not_lock_tries_again(real: RealRobot) -> None:
+    real.disk.is_full = True
+    botm, _ = real.botm()
+    assert botm.of(Ready) and real.content.fetching_robots() == set()
+    botm.say(fetch_order(1, attempt="attempts/000/000000000001.1"))
+    real.settle()
+    real.disk.is_full = False
+    real.clock.advance(SWEEP_SECONDS)
+    real.settle()
+    assert real.content.fetching_robots() == {RUN}
+
+
+def test_a_lock_that_another_holds_is_no_lock(tmp_path: Path) -> None:
+    content_of(tmp_path)
+    lock: IService = lock_of(tmp_path, RUN)
+    attempts = AttemptFolder(tmp_path, lock=LockService)
+    with pytest.raises(OSError, match="is locked"):
+        attempts.begin_fetching(RUN)
+    attempts.end_fetching(RUN)
+    assert names(tmp_path) == [RUN]
+    with pytest.raises(Busy):
+        LockService(tmp_path / ROBOTS / RUN).startService()
+    lock.stopService()
+    attempts.begin_fetching(RUN)
+    attempts.begin_fetching(RUN)
+    attempts.end_fetching(RUN)
+    assert names(tmp_path) == []
