@@ -123,7 +123,8 @@ def test_a_role_that_runs_as_root_says_so(tmp_path: Path) -> None:
     system = System(tmp_path, None, None)
     system.start("bot")
     try:
-        wait_for("it says so", lambda: "bot is running as root" in system.log("bot"))
+        wait_for("its reactor runs", lambda: "is unreachable" in system.log("bot"))
+        assert "bot is running as root" in system.log("bot")
         system.stop("bot")
     finally:
         system.stop_all()
