@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _log = Logger()
 
 OUTAGE_LOG_SECONDS = 60.0
+_LOCK_TRIES = 10
 
 
 class RetryPolicy:
@@ -297,7 +298,10 @@ class LockService(Service):
 
     The lock is taken at start, not at construction, and the kernel releases it whatever way the process ends.
 
+    Whoever holds it may remove the file.
+
     :raises Busy: from ``startService`` when another process holds it.
+    :raises OSError: from ``startService`` when nobody can lock it: the file system knows no locks, or disk error.
     """
 
     def __init__(self, path: Path) -> None:
@@ -306,15 +310,12 @@ class LockService(Service):
 
     def startService(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = self._path.open("a+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = _holder(file)
-            file.close()
-            raise Busy(
-                f"{self._path} is locked: another process of this role is running in this folder{holder}"
-            ) from None
+        file = self._locked()
+        for _ in range(_LOCK_TRIES):
+            if self._is_there(file):
+                break
+            file.close()  # it was removed between its opening and its locking
+            file = self._locked()
         self._file = file
         try:
             os.ftruncate(file.fileno(), 0)
@@ -328,3 +329,24 @@ class LockService(Service):
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _locked(self) -> IO[str]:
+        file = self._path.open("a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _holder(file)
+            file.close()
+            raise Busy(
+                f"{self._path} is locked: another process of this role is running in this folder{holder}"
+            ) from None
+        except OSError as error:
+            file.close()
+            raise OSError(error.errno, error.strerror, str(self._path)) from None
+        return file
+
+    def _is_there(self, file: IO[str]) -> bool:
+        try:
+            return os.path.samestat(os.fstat(file.fileno()), self._path.stat())
+        except FileNotFoundError:
+            return False

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from twisted.application.service import IService
+from twisted.application.service import IService, Service
+from twisted.logger import LogEvent
 
 from lcc.errors import Busy
 from lcc.protocols.hello import Ready
@@ -86,6 +89,54 @@ def test_the_folder_knows_who_holds_a_lock(tmp_path: Path) -> None:
     (tmp_path / "outside").touch()
     folder.robot_over("../outside")
     assert (tmp_path / "outside").exists()
+
+
+def test_what_is_removed_between_its_opening_and_its_locking_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, robot = content_of(tmp_path), AttemptFolder(tmp_path, lock=LockService)
+    lock, looks = fcntl.flock, [folder.fetching_robots]
+
+    def later(file: int, operation: int) -> None:
+        while looks:
+            assert looks.pop()() == set()
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", later)
+    robot.begin_fetching(RUN)
+    assert folder.fetching_robots() == {RUN}
+    robot.end_fetching(RUN)
+
+
+def test_where_files_cannot_be_locked_nobody_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, robot = content_of(tmp_path), AttemptFolder(tmp_path, lock=LockService)
+
+    def refused(_file: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(OSError, match="No locks available"):
+        robot.begin_fetching(RUN)
+    assert names(tmp_path) == []
+    (tmp_path / ROBOTS / RUN).touch()
+    with pytest.raises(OSError, match=f"No locks available.*{RUN}"):
+        folder.fetching_robots()
+
+
+def test_one_file_that_cannot_be_looked_at_hides_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, lock = content_of(tmp_path), lock_of(tmp_path, RUN)
+    (tmp_path / ROBOTS / OTHER).touch()
+    (tmp_path / ROBOTS / "README").touch()
+    monkeypatch.setattr(folder, "_lock", lambda path: Unreadable() if path.name != RUN else LockService(path))
+    assert folder.fetching_robots() == {RUN}
+    lock.stopService()
+
+
+class Unreadable(Service):
+    """The lock of a file that is another user's."""
+
+    def startService(self) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
 
 
 def test_without_earlier_robots_the_botm_is_ready_at_once(restarted: Restart) -> None:

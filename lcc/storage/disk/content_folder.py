@@ -147,8 +147,18 @@ class ContentFolder:
 
         :raises OSError: disk error.
         """
-        runs = [] if self._lock is None else [run for run, _ in self._disk.names(f"{self._root}/{ROBOTS}")]
-        return {run for run in runs if not self._is_over(run)}
+        names = [] if self._lock is None else [name for name, _ in self._disk.names(f"{self._root}/{ROBOTS}")]
+        found: set[str] = set()
+        failed: OSError | None = None
+        for run in filter(_RUN.fullmatch, names):
+            try:
+                if not self._is_over(run):
+                    found.add(run)
+            except OSError as error:
+                failed = error  # one that cannot be looked at hides no others
+        if failed is not None and not found:
+            raise failed
+        return found
 
     def robot_over(self, run: str) -> None:
         """The robot of this run has ended: remove what it locked, unless it is about to connect again."""
@@ -319,6 +329,10 @@ class AttemptFolder:
             lock.startService()
         except Busy as error:
             raise OSError(str(error)) from error
+        except OSError:
+            with suppress(OSError):  # nobody else can lock it, either
+                self._disk.remove(path)
+            raise
         self._locks[run] = lock
 
     def end_fetching(self, run: str) -> None:
