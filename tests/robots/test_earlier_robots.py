@@ -19,6 +19,7 @@ from lcc.storage.disk.content_folder import ROBOTS, AttemptFolder, ContentFolder
 from lcc.storage.disk.durable import DurableCounter
 from lcc.storage.disk.file_system import AnyPath, Disk
 from lcc.transport.links import LockService
+from tests.support.logs import LoggedErrors
 from tests.support.roles.botm import Bench
 from tests.support.roles.robots import FakePeer, ScriptedFetcher, World, fake_botm, fetch_order
 from tests.support.transports import Wire
@@ -219,7 +220,8 @@ class RealRobot(World):
         self.content = content_of(path)
         self.disk, self.fetcher = FullDisk(), ScriptedFetcher()
         self.attempts = AttemptFolder(path, self.disk, LockService)
-        self.robot = Robot("bot", 4, self.clock, {"http": self.fetcher}, self.attempts.sink, RUN, note=self.attempts)
+        attempts, fetchers = self.attempts, {"http": self.fetcher}
+        self.robot = Robot("bot", 4, self.clock, fetchers, attempts.sink, RUN, owner=attempts.owner, note=attempts)
         self.factory = self.robot.upstream_factory(int)
 
     def botm(self) -> tuple[FakePeer, Wire]:
@@ -252,15 +254,43 @@ def test_a_robot_holds_its_lock_while_it_is_connected(real: RealRobot) -> None:
     assert names(real.path) == []
 
 
-def test_a_robot_that_could_not_lock_tries_again(real: RealRobot) -> None:
+def test_a_robot_that_could_not_lock_tries_again(real: RealRobot, logged: list[LogEvent]) -> None:
     real.disk.is_full = True
     botm, _ = real.botm()
     assert botm.of(Ready) and real.content.fetching_robots() == set()
+    assert [event["error"] for event in logged if "Cannot lock" in event.get("log_format", "")] == ["full"]
     botm.say(fetch_order(1, attempt="attempts/000/000000000001.1"))
     real.settle()
     real.disk.is_full = False
     real.clock.advance(SWEEP_SECONDS)
     real.settle()
+    assert real.content.fetching_robots() == {RUN}
+
+
+def test_the_lock_is_held_as_long_as_a_fetch_takes_to_end(real: RealRobot, logged_errors: LoggedErrors) -> None:
+    botm, wire = real.botm()
+    botm.say(fetch_order(1, attempt="attempts/000/000000000001.1"))
+    real.settle()
+    (stubborn,) = real.fetcher.running
+    stubborn.result._canceller = None
+    stubborn.result.pause()  # cancelling does not end it at once
+    wire.kill(wire.server)
+    real.settle()
+    assert real.content.fetching_robots() == {RUN}
+    real.clock.advance(SWEEP_SECONDS)
+    real.settle()
+    assert real.content.fetching_robots() == set(), "it was left alone"
+    assert logged_errors.flush("does not cancel")
+    stubborn.result.unpause()
+
+
+def test_a_robot_with_the_folder_of_another_botm_locks_nothing_there(real: RealRobot) -> None:
+    real.content.claim("0000000000000002")
+    _, wire = real.botm()
+    assert real.content.fetching_robots() == set()
+    wire.kill(wire.server)
+    real.content.claim("m1")
+    real.botm()
     assert real.content.fetching_robots() == {RUN}
 
 

@@ -119,7 +119,7 @@ class Robot:
         self._concurrency = concurrency
         self._deadline = deadline_seconds
         self._note = note
-        self._noted = False
+        self._noted = self._note_failed = False
         self._clock = clock
         self._fetchers = fetchers
         self._sinks = sinks
@@ -235,7 +235,7 @@ class Robot:
 
     def upstream_ready(self, link: Upstream) -> None:
         """The BOT-M is there."""
-        self._note_fetching()
+        self._note_fetching(link)
         link.say(Ready())
         self._link = link
         if self.paused:
@@ -286,18 +286,31 @@ class Robot:
         self._link = None
         count = self.running + self._waiting
         self.end_fetches()
-        self._note_end()
+        if not self._runs:  # else when the last one has ended
+            self._note_end()
         _log.info("Lost {peer}; ended {count} fetches", peer=link.describe(), count=count)
 
-    def _note_fetching(self) -> None:
-        """Lock; what fails is tried again."""
+    def _note_fetching(self, link: Upstream) -> None:
+        """Lock, unless the folder is known to be another BOT-M's, who would wait for nothing; what fails is tried
+        again."""
         if self._note is None or self._noted:
+            return
+        owner, botm = self._owner(), link.peer_hello
+        if owner and botm is not None and botm.run and botm.run != owner:
             return
         try:
             self._note.begin_fetching(self._hello.run)
             self._noted = True
+        except FileNotFoundError:
+            pass  # a BOT-M of an older version has not made the folder
         except OSError as error:
-            _log.debug("Cannot lock a file in the content folder: {error}", error=str(error))
+            if not self._note_failed:
+                self._note_failed = True
+                _log.warn(
+                    "Cannot lock a file in the content folder, so that if this robot hangs a new BOT-M will not see "
+                    "it: {error}",
+                    error=str(error),
+                )
 
     def _note_end(self) -> None:
         if self._note is not None and self._noted:
@@ -471,7 +484,7 @@ class Robot:
         self._sweep_call = None
         self._holding = False
         if self._link is not None:
-            self._note_fetching()
+            self._note_fetching(self._link)
         if self._is_late():
             self._hold()
         now = self._clock.seconds()
@@ -488,4 +501,6 @@ class Robot:
                 self._ended(job.abandon(), job, run)
             elif now >= job.lease_end:
                 job.end(FetchError("deadline", "the order's time was over"))
+        if self._link is None and not self._runs:
+            self._note_end()
         self._start()
