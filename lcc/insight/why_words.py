@@ -198,8 +198,9 @@ def _waits(answer: Record, provider: Record, row: Record) -> Iterator[str]:
         yield f"retry {until(row['next_try'], now)}"
     for machine in provider["awaited"]:
         yield (
-            f"machine {machine['machine']} is disconnected and may still be fetching from the provider, by order "
-            f"of an earlier queue manager; fetching resumes when it reconnects, or {until(machine['until'], now)}"
+            f"machine {machine['machine']} is disconnected, or robots hang there, and may still be fetching from the "
+            f"provider, by order of an earlier queue manager; fetching resumes when it reconnects, or "
+            f"{until(machine['until'], now)}"
         )
     if provider["being_fetched"]:
         yield "another URL of this provider is being fetched (one at a time)"

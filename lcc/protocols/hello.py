@@ -131,10 +131,12 @@ class Ready(Flat):
     """All that was running has been named.
 
     :ivar unsure: from a BOT-M: but for orders of an earlier run of it, which robots that hang may still be fetching.
+    :ivar up_seconds: for how long this run of it has run at least, if it is unsure.
     """
 
     TAG = "ready"
     unsure: bool = False
+    up_seconds: int = 0
 
 
 @attrs.frozen

@@ -107,3 +107,54 @@ def test_when_the_robot_has_ended_its_orders_go_out_again_at_once(make_world: Ma
         botm.forget(fetch)
     again = FakeBotm(world, run="r3", capacity=2, orders_max=1000)
     assert not machine.earlier and pids_at(again) == {pid}
+
+
+def test_what_waits_for_its_lease_takes_no_room_of_others(make_world: MakeWorld) -> None:
+    world = make_world(lease=LEASE_SECONDS, run_rows=4, overload=1.0)
+    dead = FakeBotm(world, capacity=4, orders_max=32)
+    providers(world, 1, 4, rows=8)
+    assert len(dead.out) == 16
+    dead.close()
+    again = FakeBotm(world, run="r2", capacity=2, orders_max=32, ready=False)
+    again.say(Ready(unsure=True))
+    new = providers(world, 11, 2, rows=4)
+    assert [len(of(again, pid)) for pid in new] == [4, 4]
+    (machine,) = world.engine.machines
+    assert (machine.room, machine.contended) == (8, False)
+    world.engine.dispatcher.recall_all()
+    assert (machine.load, machine.places(1.0), machine.contended) == (0, 2, False)
+
+
+def test_what_waits_for_its_lease_makes_no_room_when_it_is_recalled(make_world: MakeWorld) -> None:
+    world = make_world(lease=LEASE_SECONDS, run_rows=2, overload=1.0)
+    other = FakeBotm(world, 2, capacity=1, orders_max=1000)
+    (low,) = providers(world, 1, 1, rows=2)
+    dead = FakeBotm(world, capacity=2, orders_max=1000)
+    hung = set(providers(world, 2, 2, rows=2))
+    assert (pids_at(other), pids_at(dead)) == ({low}, hung)
+    dead.close()
+    again = FakeBotm(world, run="r2", capacity=1, orders_max=1000, ready=False)
+    again.say(Ready(unsure=True))
+    high = [world.provider(f"http://{number}/", priority=2) for number in (4, 5)]
+    uns = FakeUns(world, "other")
+    uns.send_set(1, high[0], pages(0, 1))
+    assert pids_at(again) == {high[0]}
+    uns.send_set(2, high[1], pages(0, 1))
+    assert (again.recalls, other.recalls) == ([], [low])
+    assert pids_at(other) == {low, high[1]}
+
+
+def test_what_waited_for_its_lease_is_not_what_a_robot_cannot_end(make_world: MakeWorld) -> None:
+    world = make_world(lease=LEASE_SECONDS, run_rows=1, overload=1.0)
+    botm = FakeBotm(world, capacity=2, orders_max=1000)
+    (pid,) = providers(world, 1, 1, rows=1)
+    for run in ("r2", "r3"):
+        assert pids_at(botm) == {pid}
+        botm.close()
+        fetches, botm = list(botm.out.values()), FakeBotm(world, run=run, capacity=2, orders_max=1000, ready=False)
+        botm.say(Ready(unsure=True))
+        assert not botm.out
+        for fetch in fetches:
+            world.order_ended(fetch)
+        world.advance(LEASE_SECONDS + 1)
+    assert pids_at(botm) == {pid}, "it goes out again, and has not failed"

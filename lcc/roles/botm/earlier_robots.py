@@ -13,6 +13,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from lcc.interfaces import IContentFolder
+from lcc.protocols.hello import Ready
 
 _log = Logger()
 
@@ -32,21 +33,21 @@ class EarlierRobots:
         self._content = content
         self._is_here = is_here
         self._runs: set[str] = set()
-        self._wait_until = 0.0
+        self._started = 0.0
         self._call: IDelayedCall | None = None
 
     def load(self) -> None:
         """Begin: no robot has connected yet."""
-        self._wait_until = self._clock.seconds() + WAIT_SECONDS
+        self._started = self._clock.seconds()
         self._runs = self._fetching()
 
-    def tell(self, told: Callable[[bool], None]) -> None:
-        """Call this with whether there are any: at once, unless they may be about to notice."""
+    def tell(self, told: Callable[[Ready], object]) -> None:
+        """Call this with what the queue manager is told: at once, unless they may be about to notice."""
         self.cancel()
         if self._runs:
             found = self._fetching()
             self._runs = {run for run in self._runs if run in found and not self._is_here(run)}
-        if self._runs and self._clock.seconds() < self._wait_until:
+        if self._runs and self._clock.seconds() - self._started < WAIT_SECONDS:
             self._call = self._clock.callLater(LOOK_SECONDS, self.tell, told)
             return
         if self._runs:
@@ -56,7 +57,7 @@ class EarlierRobots:
                 count=len(self._runs),
                 folder=str(self._content.robots_path),
             )
-        told(bool(self._runs))
+        told(Ready(True, int(self._clock.seconds() - self._started)) if self._runs else Ready())
 
     def cancel(self) -> None:
         """Nobody is to be told any longer."""

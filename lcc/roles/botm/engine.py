@@ -63,7 +63,7 @@ from lcc.errors import StreamError
 from lcc.interfaces import IContentFolder, IContentSync
 from lcc.model.content_batches import FILES_MAX
 from lcc.protocols.flat import Flat
-from lcc.protocols.hello import KNOWS_INTERVAL, Hello, Ready, session_name
+from lcc.protocols.hello import KNOWS_INTERVAL, Hello, session_name
 from lcc.protocols.work import (
     DOWN,
     Capacity,
@@ -328,7 +328,7 @@ class BotMaster:
         self._dispatcher.upstream_ready()
         self._told_capacity = Capacity(link.hello.capacity)
         self._tell_capacity()
-        self._earlier_robots.tell(lambda unsure: link.say(Ready(unsure)))
+        self._earlier_robots.tell(link.say)
         self._dispatcher.roster.connected(link)
         _log.info(
             "Connected to {peer}; {results} results and {orders} orders held",

@@ -183,10 +183,10 @@ class Dispatcher:
         machine.add(order, None, now)
         self._scheduler.running(message.pid, key, message.generation)
 
-    def ready(self, machine: Machine, unsure: bool = False) -> None:
+    def ready(self, machine: Machine, unsure: float | None = None) -> None:
         """It has said everything: what it did not name is not running there.
 
-        :param unsure: what went to an earlier run of it may be.
+        :param unsure: what went to it before this time on the clock, to an earlier run of it, may be.
         """
         missing = [order for order_id, order in machine.orders.items() if order_id not in machine.reported]
         machine.get_ready(unsure)
@@ -338,7 +338,7 @@ class Dispatcher:
     def _frees(self, work: ProviderWork) -> bool:
         """Whether there is room for another run once this one is recalled."""
         return any(
-            machine.granted and work.pid in machine.runs and machine.load <= machine.places(self._overload)
+            machine.granted and machine.frees(work.pid) and machine.load <= machine.places(self._overload)
             for machine in self.machines.values()
         )
 
@@ -447,7 +447,8 @@ class Dispatcher:
             machine=order.machine.number,
         )
         run = order.machine.runs[order.pid]
-        suspect, run.suspected = order.machine.ready and not run.suspected, True
+        there = order.machine.ready and order.id not in order.machine.earlier
+        suspect, run.suspected = there and not run.suspected, True
         times = self._expired.get(order.key, 0)
         if not (suspect and times):
             if suspect and len(self._expired) < _EXPIRED_KEPT:

@@ -8,12 +8,13 @@ fetched elsewhere that may still be fetched there.  The rule is simple:
   from now on.  This is kept a quarter of a lease ahead while there is something to fetch, so it is written rarely; it
   is taken back when nothing is queued, or when the machine is disconnected and has no orders.
 * After a start, providers that had rows to be fetched are not fetched from until each machine for which the table
-  names a time has said that it is ready (and that no robot hangs that may be fetching), or a lease has passed (and
-  what the note was ahead).  That is measured from the start, and on the clock that is never set: what the table says
-  is a time of day, for people, and the wall clock may show another one by now.  When the time is over, that is noted,
-  so that the next queue manager does not wait again.  In the usual case, all machines back within seconds, nothing
-  waits for longer than that.  A provider that had nothing in the queue is not being fetched from, since a row stays
-  until its result is recorded; nor is one that has an order at a machine that is back.  Those wait for nobody.
+  names a time has said that it is ready, or a lease has passed from the start (and what the note was ahead).  Where
+  it says that robots hang which may be fetching, a lease from its own start counts, which may have passed long ago.
+  This is measured on the clock that is never set: what the table says is a time of day, for people, and the wall
+  clock may show another one by now.  When the time is over, that is noted, so that the next queue manager does not
+  wait again.  In the usual case, all machines back within seconds, nothing waits for longer than that.  A provider
+  that had nothing in the queue is not being fetched from, since a row stays until its result is recorded; nor is one
+  that has an order at a machine that is back.  Those wait for nobody.
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ class Leases(Part):
             if state.lease_until:
                 self.awaited[state.machine] = self._hub.clock.seconds() + seconds
         for machine in self._hub.machines:
-            if machine.ready and not machine.unsure:
-                self.awaited.pop(machine.number, None)
+            if machine.ready:
+                self._is_back(machine)
         self._longest_until = self._hub.clock.seconds() + seconds
         self._enabled = True
         for number in self.awaited:
@@ -104,7 +105,7 @@ class Leases(Part):
 
     def ready(self, machine: Machine) -> None:
         """A BOT-M has said what is running there."""
-        if not machine.unsure and self.awaited.pop(machine.number, None) is not None and not self.awaited:
+        if machine.number in self.awaited and self._is_back(machine) and not self.awaited:
             _log.info("All machines that may have had orders have connected")
             self._over()
         self.tick()
@@ -149,6 +150,18 @@ class Leases(Part):
         """End what is going on."""
         self._enabled = False
         super().stop()
+
+    def _is_back(self, machine: Machine) -> bool:
+        """It has named what is running there: nothing more is waited for, but for what its robots that hang had."""
+        until = self._hub.clock.seconds()
+        if machine.unsure is not None:
+            # What went to the run before this one went before this one was started.
+            until = min(machine.unsure + self.longest_seconds, self.awaited.get(machine.number, until))
+        if until > self._hub.clock.seconds():
+            self.awaited[machine.number] = until
+            return False
+        self.awaited.pop(machine.number, None)
+        return True
 
     def _over(self) -> None:
         """No orders of an earlier queue manager are running that are not known."""

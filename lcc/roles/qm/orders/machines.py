@@ -102,7 +102,8 @@ class Machine:
     :ivar knows_interval: it keeps to the interval of a provider within a run.
     :ivar given: how many orders it ever got.
     :ivar reported: ids that it says are running, until it is ready.
-    :ivar unsure: it has said on this connection that a robot of an earlier run may still be fetching.
+    :ivar unsure: it has said on this connection that a robot of an earlier run may still be fetching what went to it
+        before this time on the clock; None: there is none.
     :ivar earlier: ids of those orders out here that went to an earlier run, and may be what such a robot fetches.
     :ivar last_number: the number of the last result of its run that came in.
     :ivar recorded: the number up to which they are on stable storage.
@@ -129,7 +130,18 @@ class Machine:
             "ready",
         ),
         *("paused", "recorded", "refused", "reported", "robots", "robots_count", "robots_refused", "run", "runs"),
-        *("earlier", "unsure", "session", "settled", "suspect", "trouble", "via", "_by_priority"),
+        *(
+            "_earlier_pids",
+            "_earlier_wanted",
+            "earlier",
+            "unsure",
+            "session",
+            "settled",
+            "suspect",
+            "trouble",
+            "via",
+            "_by_priority",
+        ),
     )
 
     def __init__(self, number: int) -> None:
@@ -158,8 +170,10 @@ class Machine:
         self.knows_interval = False
         self.given = 0
         self.reported: set[str] = set()
-        self.unsure = False
+        self.unsure: float | None = None
         self.earlier: set[str] = set()
+        self._earlier_pids: set[int] = set()
+        self._earlier_wanted = 0
         self.last_number = 0
         self.recorded = 0
         self.suspect = (0, 0)
@@ -191,7 +205,8 @@ class Machine:
         self.via = hello.via if isinstance(hello, MachineHello) else ""
         self.content = hello.content
         self.connection = connection
-        self.ready = self.granted = self.settled = self.unsure = False
+        self.ready = self.granted = self.settled = False
+        self.unsure = None
         self.suspect = (hello.suspect_from, hello.suspect_upto)
         self.mark = ("", 0)
         self.refused = f"{OLD_CENTRAL} ({self.via})" if self.via and not hello.session else ""
@@ -206,13 +221,15 @@ class Machine:
         self.robots, self.robots_count = (), 0
         self.reported.clear()
 
-    def get_ready(self, unsure: bool) -> None:
+    def get_ready(self, unsure: float | None) -> None:
         """It has said what is running.
 
-        :param unsure: a robot of an earlier run may still be fetching.
+        :param unsure: a robot of an earlier run may still be fetching what went to it before this time.
         """
         self.ready, self.unsure = True, unsure
-        self.earlier = self.earlier - self.reported if unsure else set()
+        self.earlier = set() if unsure is None else self.earlier - self.reported
+        self._earlier_pids = {self.orders[each].pid for each in self.earlier}
+        self._earlier_wanted = sum(not self.runs[pid].recalled for pid in self._earlier_pids)
         self.reported.clear()
 
     def add(self, order: Order, connection: Connection | None, now: float, priority: int = 0) -> None:
@@ -233,8 +250,12 @@ class Machine:
         """This order is out no longer; the run that it belongs to."""
         run = self.runs[order.pid]
         del self.orders[order.id]
-        self.earlier.discard(order.id)
         del run.orders[order.id]
+        if order.id in self.earlier:
+            self.earlier.remove(order.id)
+            if order.pid in self._earlier_pids and self.earlier.isdisjoint(run.orders):
+                self._earlier_pids.remove(order.pid)
+                self._earlier_wanted -= not run.recalled
         if not run.orders:
             del self.runs[order.pid]
             self._by_priority[run.priority] -= 1
@@ -262,12 +283,13 @@ class Machine:
     @property
     def room(self) -> int:
         """How many orders it takes now, several of one provider among them."""
-        return self.orders_max // 2 - len(self.orders)  # the other half is for results that are not recorded yet
+        held = len(self.orders) - len(self.earlier)
+        return self.orders_max // 2 - held  # the other half is for results that are not recorded yet
 
     @property
     def contended(self) -> bool:
         """More runs are out here than its robots do at once: some wait for a robot."""
-        return len(self.runs) > self.capacity + self.runs_hanging
+        return len(self.runs) - len(self._earlier_pids) > self.capacity + self.hanging
 
     def recall(self, pid: int) -> bool:
         """Ask for what is not begun of this provider.  There is room for another run at once; the provider is free
@@ -280,8 +302,13 @@ class Machine:
             return False
         run.recalled = True
         self.load -= 1
+        self._earlier_wanted -= pid in self._earlier_pids
         self._say_recall(run)
         return True
+
+    def frees(self, pid: int) -> bool:
+        """Whether there is a run of this provider here whose recall makes room: not where it hangs."""
+        return pid in self.runs and pid not in self._earlier_pids
 
     def recall_again(self) -> None:
         """On a new connection: what was asked may not have been heard."""
@@ -305,17 +332,15 @@ class Machine:
     @property
     def runs_hanging(self) -> int:
         """Runs out here that none of its robots can take."""
-        if not self.earlier:
-            return self.hanging
-        pids = {self.orders[each].pid for each in self.earlier}
-        return self.hanging + sum(not self.runs[pid].recalled for pid in pids)
+        return self.hanging + self._earlier_wanted
 
     def disconnected(self, connection: Connection) -> None:
         """This connection is gone."""
         if self.connection is connection:
             self.connection = None
             self.robots, self.robots_count = (), 0
-            self.ready = self.granted = self.unsure = False
+            self.ready = self.granted = False
+            self.unsure = None
 
     def is_new(self, number: int) -> bool:
         """Whether a result with this number has not come in before.  Numbers count up from 1 within a run."""

@@ -71,14 +71,15 @@ class BotmHandler(Handler):
                 elif isinstance(message, Running):
                     dispatcher.running(machine, message, self._hub.clock.seconds())
                 elif isinstance(message, Ready):
-                    self._ready(message.unsure)
+                    self._ready(message)
         finally:
             self._hub.pump()
         return self._recorder.room()
 
-    def _ready(self, unsure: bool) -> None:
+    def _ready(self, ready: Ready) -> None:
         machine = self._machine
-        self._dispatcher.ready(machine, unsure)
+        started = self._hub.clock.seconds() - max(0, ready.up_seconds)
+        self._dispatcher.ready(machine, started if ready.unsure else None)
         self._leases.ready(machine)
         machine.tell_progress(*self._hub.progress)
         self._deleter.connected(machine.number, self._connection)
