@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from twisted.application.service import IService, Service
+from twisted.internet.task import Clock
 from twisted.logger import LogEvent
 
 from lcc.errors import Busy
 from lcc.protocols.hello import Ready
 from lcc.roles.bot.engine import SWEEP_SECONDS, Robot
-from lcc.roles.botm.earlier_robots import LOOK_SECONDS, WAIT_SECONDS
+from lcc.roles.botm.earlier_robots import LOOK_SECONDS, WAIT_SECONDS, EarlierRobots
 from lcc.storage.disk.content_folder import ROBOTS, AttemptFolder, ContentFolder
 from lcc.storage.disk.durable import DurableCounter
 from lcc.storage.disk.file_system import AnyPath, Disk
@@ -124,6 +125,20 @@ def test_where_files_cannot_be_locked_nobody_is_waited_for(tmp_path: Path, monke
         folder.fetching_robots()
 
 
+def test_a_botm_starts_on_a_full_disk_although_it_cannot_see_who_hangs(tmp_path: Path) -> None:
+    content_of(tmp_path)
+    (tmp_path / ROBOTS).rmdir()
+    disk = FullDisk()
+    disk.is_full = True
+    folder = ContentFolder(tmp_path, lambda file: DurableCounter(file, 100, disk), disk, lock=LockService)
+    folder.open()
+    engine = EarlierRobots(Clock(), folder, bool)
+    engine.load()
+    told: list[Ready] = []
+    engine.tell(told.append)
+    assert told == [Ready()]
+
+
 def test_one_file_that_cannot_be_looked_at_hides_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, lock = content_of(tmp_path), lock_of(tmp_path, RUN)
     (tmp_path / ROBOTS / OTHER).touch()
@@ -209,6 +224,11 @@ class FullDisk(Disk):
         if self.is_full:
             raise OSError("full")
         super().patch(path, offset, data, create=create)
+
+    def make_folder(self, path: AnyPath, mode: int = 0o700) -> list[str]:
+        if self.is_full and not Path(path).is_dir():
+            raise OSError("full")
+        return super().make_folder(path, mode)
 
 
 class RealRobot(World):

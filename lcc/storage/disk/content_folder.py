@@ -123,7 +123,8 @@ class ContentFolder:
         # What is on the disk is as durable as the folder that it lies in: also the counter that tells of its loss.
         make_folder_durably(attempts, self._disk, _FOLDER_MODE)
         self._disk.spread(attempts)
-        self._disk.make_folder(f"{self._root}/{ROBOTS}", _FOLDER_MODE)
+        with suppress(OSError):  # a full disk, which holds what is to be served, is no reason not to start
+            self._disk.make_folder(f"{self._root}/{ROBOTS}", _FOLDER_MODE)
         self._counter = self._open_counter(self.path / "counter")
         for folder in (ATTEMPTS, *(f"{ATTEMPTS}/{each}" for each in self._disk.folders(attempts))):
             for name, _size in list(self._disk.names(f"{self._root}/{folder}")):
