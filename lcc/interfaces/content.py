@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 
 from zope.interface import Attribute, Interface
@@ -63,8 +64,9 @@ class IContentFolder(Interface):
     def claim(run: str) -> None:
         """Write the run of the BOT-M that owns the folder, for its robots.  OSError on a disk error."""
 
-    def fetching_robots() -> set[str]:
-        """The runs of robots that may be fetching, for this BOT-M or an earlier one.  OSError on a disk error."""
+    def fetching_robots(among: Container[str] | None = None) -> set[str]:
+        """The runs of robots that may be fetching, for this BOT-M or an earlier one: of all, or among these, of
+        which those are given, too, of which nothing can be seen.  OSError on a disk error."""
 
     def robot_over(run: str) -> None:
         """The robot of this run has ended: nothing is to be kept of it."""

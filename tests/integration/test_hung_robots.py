@@ -128,6 +128,18 @@ def test_another_robot_waits_until_the_lease_has_passed(system: System, slow_sit
     wait_for("what the dead robot locked is removed", lambda: not lock.exists())
 
 
+def test_once_it_is_killed_nobody_waits_any_longer(system: System, slow_site: SlowSite, tmp_path: Path) -> None:
+    fetching(system, slow_site, tmp_path)
+    system.processes["bot"].send_signal(signal.SIGSTOP)
+    system.kill("botm")
+    system.start("botm", "bot2")
+    wait_for("the queue manager knows", lambda: "Robots of BOT-M 1 hang: " in system.log("qm"))
+    system.kill("bot")
+    wait_for("the queue manager gives the order up", lambda: "orders were lost at BOT-M 1" in system.log("qm"))
+    wait_for("another robot asks", lambda: len(slow_site.begun) > 1)
+    assert "Lease of order" not in system.log("qm")
+
+
 def test_a_robot_that_only_lost_its_botm_delays_nothing(system: System, slow_site: SlowSite, tmp_path: Path) -> None:
     fetching(system, slow_site, tmp_path)
     system.kill("botm")

@@ -15,7 +15,7 @@ from twisted.logger import LogEvent
 from lcc.errors import Busy
 from lcc.protocols.hello import Ready
 from lcc.roles.bot.engine import SWEEP_SECONDS, Robot
-from lcc.roles.botm.earlier_robots import LOOK_SECONDS, WAIT_SECONDS, EarlierRobots
+from lcc.roles.botm.earlier_robots import LOOK_SECONDS, WAIT_SECONDS, WATCH_SECONDS, EarlierRobots
 from lcc.storage.disk.content_folder import ROBOTS, AttemptFolder, ContentFolder
 from lcc.storage.disk.durable import DurableCounter
 from lcc.storage.disk.file_system import AnyPath, Disk
@@ -132,7 +132,7 @@ def test_a_botm_starts_on_a_full_disk_although_it_cannot_see_who_hangs(tmp_path:
     disk.is_full = True
     folder = ContentFolder(tmp_path, lambda file: DurableCounter(file, 100, disk), disk, lock=LockService)
     folder.open()
-    engine = EarlierRobots(Clock(), folder, bool)
+    engine = EarlierRobots(Clock(), folder, bool, bool)
     engine.load()
     told: list[Ready] = []
     engine.tell(told.append)
@@ -145,7 +145,9 @@ def test_one_file_that_cannot_be_looked_at_hides_no_others(tmp_path: Path, monke
     (tmp_path / ROBOTS / "README").touch()
     monkeypatch.setattr(folder, "_lock", lambda path: Unreadable() if path.name != RUN else LockService(path))
     assert folder.fetching_robots() == {RUN}
+    assert folder.fetching_robots({RUN, OTHER, "gone"}) == {RUN, OTHER}, "that one is not known to have ended"
     lock.stopService()
+    assert folder.fetching_robots({OTHER}) == {OTHER}
 
 
 class Unreadable(Service):
@@ -173,6 +175,30 @@ def test_it_is_unsure_where_one_hangs(restarted: Restart) -> None:
     bench.clock.advance(3600)
     qm, _ = bench.qm()
     assert bench.readies(qm) == [Ready(unsure=True, up_seconds=3605)], "and does not wait again"
+
+
+@pytest.mark.parametrize("connects", [False, True])
+def test_once_it_hangs_no_longer_the_botm_connects_again_and_is_sure(restarted: Restart, connects: bool) -> None:
+    bench = restarted(RUN)
+    bench.clock.advance(WAIT_SECONDS)
+    qm, _ = bench.qm()
+    assert [each.unsure for each in bench.readies(qm)] == [True]
+    bench.clock.advance(WATCH_SECONDS)
+    bench.settle()
+    assert bench.engine.connected
+    if connects:
+        bench.bot(run=RUN)
+    else:
+        bench.locks[RUN].stopService()
+    bench.clock.advance(WATCH_SECONDS)
+    bench.settle()
+    assert not bench.engine.connected
+    bench.clock.advance(WATCH_SECONDS)
+    qm, _ = bench.qm()
+    assert bench.readies(qm) == [Ready()]
+    bench.clock.advance(WATCH_SECONDS)
+    bench.settle()
+    assert bench.engine.connected
 
 
 def test_one_that_is_slow_to_notice_delays_the_botm_a_little(restarted: Restart) -> None:

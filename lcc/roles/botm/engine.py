@@ -136,7 +136,7 @@ class BotMaster:
             self._tell_capacity,
         )
         self._earlier_robots = EarlierRobots(
-            clock, content, lambda run: self._dispatcher.pool.of_run(run) is not None
+            clock, content, lambda run: self._dispatcher.pool.of_run(run) is not None, self._connect_again
         )
         self._content_orders = ContentOrders(content, settings.machine, in_thread, self.counters)
         self._link: Upstream | None = None
@@ -374,6 +374,11 @@ class BotMaster:
             self.syncer.disconnected()
             self._content_orders.disconnected()
             _log.info("Lost {peer}; {orders} orders held", peer=link.describe(), orders=len(self._dispatcher.orders))
+
+    def _connect_again(self) -> None:
+        """What is said on each connection has changed."""
+        if self._link is not None:
+            self._link.stream.abort()
 
     def _order(self, link: Upstream, fetch: Fetch) -> None:
         if fetch.id in self._dispatcher.orders or fetch.id in self._results:

@@ -23,7 +23,7 @@ Ids are reserved durably before use and never reused, so that a reader of an old
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from hashlib import md5
 from pathlib import Path
@@ -143,19 +143,24 @@ class ContentFolder:
         self._disk.patch(f"{self._root}/{OWNER}", 0, text, create=True)
         self.owner = run
 
-    def fetching_robots(self) -> set[str]:
+    def fetching_robots(self, among: Container[str] | None = None) -> set[str]:
         """The runs of robots that may be fetching now: they hold their locks.  The files of dead ones are removed.
 
+        :param among: only these are looked at, which may be unless it is seen that they are not; None: all.
         :raises OSError: disk error.
         """
         names = [] if self._lock is None else [name for name, _ in self._disk.names(f"{self._root}/{ROBOTS}")]
         found: set[str] = set()
         failed: OSError | None = None
         for run in filter(_RUN.fullmatch, names):
+            if among is not None and run not in among:
+                continue
             try:
                 if not self._is_over(run):
                     found.add(run)
             except OSError as error:
+                if among is not None:
+                    found.add(run)
                 failed = error  # one that cannot be looked at hides no others
         if failed is not None and not found:
             raise failed

@@ -198,7 +198,7 @@ class Dispatcher:
         if machine.earlier:
             _log.warn(
                 "Robots of BOT-M {machine} hang: {count} orders from before its start may still be fetched, and wait "
-                "until their leases end",
+                "until that is over, or their leases",
                 count=len(machine.earlier),
                 machine=machine.number,
             )
