@@ -259,6 +259,13 @@ class IQueueStore(IQueueRepair):
     def want_full_set(pid: int, reason: str) -> Deferred[None]:
         """Ask the provider for a full set (``cache-crash``: an accepted set is lost)."""
 
+    def lose_set(pid: int, now: int) -> Deferred[None]:
+        """An accepted set of this provider is lost: ask it for a full set.  If it is leaving, or has left, its new
+        home does."""
+
+    def lose_sets(now: int) -> Deferred[None]:
+        """The same of an accepted set of nobody knows which provider."""
+
     def save_state(text: str) -> Deferred[None]:
         """Save the queue manager's state (:mod:`lcc.roles.qm.maintenance.state`), in place of the last one."""
 

@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 
 from lcc.model.frontend.moves import MoveState
+from lcc.protocols.uns_qm import Damage
 from lcc.roles.qm.intake.absorber import Absorber
 from lcc.roles.qm.moves import mover, obeying
+from lcc.storage.fe import moves
 from lcc.storage.providers.sessions import ORDER_JUMP
 from lcc.storage.queue.moves import fences
 from lcc.storage.queue.moves.fences import give_up_old_held, held_pieces
+from tests.frontend.kit import NOW
 from tests.frontend.moving import Front, MakeFront, Sub, move_published, publish, restore
 from tests.support.databases import dumped, result_of
+from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import page, pages
 
 MONTH = 30 * 86400
@@ -373,3 +377,40 @@ def test_old_sets_are_given_up_page_by_page(make_front: MakeFront) -> None:
     assert seen == [0, 2, 2, 0] and rows == 2
     headers = [json.loads(text) for (text,) in source.query("SELECT header FROM heldsets ORDER BY whole")]
     assert ["lost" in each for each in headers] == [True, False]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_set_that_a_spool_of_the_former_home_loses_is_asked_for_by_the_new_one(
+    make_front: MakeFront, named: bool, logged_errors: LoggedErrors
+) -> None:
+    """Nobody would: the former home does not speak with the provider any longer (seed 1042789m)."""
+    front = make_front()
+    pid = move_published(front, MoveState.DONE)
+    source, dest = front.sub(1), front.sub(2)
+    front.go(5)
+    assert dest.query(WANTED, pid) == [("",)]
+    source.uns.say(Damage(pid if named else 0, 70))
+    front.go(15)
+    assert dest.query(WANTED, pid) == [("cache-crash",)]
+    assert not source.query("SELECT 1 FROM pstats WHERE pid = ? AND wantfullset <> ''", pid)
+    assert logged_errors.flush("has lost an accepted set")
+
+
+def test_a_set_that_is_lost_while_its_provider_stands_still_is_asked_for_if_it_stays(
+    make_front: MakeFront, logged_errors: LoggedErrors
+) -> None:
+    front = make_front()
+    pid = move_published(front, MoveState.FREEZING)
+    source, dest = front.sub(1), front.sub(2)
+    assert dest.moving is not None
+    dest.moving.stop()
+    while source.query("SELECT state FROM fenced WHERE pid = ?", pid) != [("frozen",)]:
+        front.go(0.1)
+    source.uns.say(Damage(pid, 70))
+    front.go(0.1)
+    assert source.query(WANTED, pid) == [("",)]
+    front.database.now(moves.cancel_move, pid, "no", NOW)
+    dest.start()
+    front.go(15)
+    assert source.query(WANTED, pid) == [("cache-crash",)]
+    assert logged_errors.flush("has lost an accepted set")

@@ -56,9 +56,9 @@ from lcc.storage.queue.intake.fresh_rows import FreshRows
 from lcc.storage.queue.intake.sweep import complete_full_set
 from lcc.storage.queue.maintenance.housekeeping import do_next_page
 from lcc.storage.queue.maintenance.lost_content import fetch_again
-from lcc.storage.queue.maintenance.repair import RepairStore
+from lcc.storage.queue.maintenance.repair import CACHE_CRASH, RepairStore
 from lcc.storage.queue.maintenance.saved_state import save_state, saved_time_and_lease
-from lcc.storage.queue.moves.fences import fences, note_first_epoch
+from lcc.storage.queue.moves.fences import HELD_SECONDS, fences, lose_set, lose_sets_of_leaving, note_first_epoch
 from lcc.storage.queue.notifications import PendingNotifications
 from lcc.storage.queue.results.record import Requeued, record_results
 from lcc.storage.queue.schedule.read_ahead import delete_orders, providers_with_work, read_ahead
@@ -243,6 +243,18 @@ class QueueStore(RepairStore):
 
     def want_full_set(self, pid: int, reason: str) -> Deferred[None]:
         return self._change(PendingNotifications(), 0, WriteTransaction.want_full_set, pid, reason)
+
+    def lose_set(self, pid: int, now: int) -> Deferred[None]:
+        return self._change(PendingNotifications(), now, lose_set, pid)
+
+    def lose_sets(self, now: int) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._lose_sets(now))
+
+    async def _lose_sets(self, now: int) -> None:
+        await self.want_full_sets(CACHE_CRASH)
+        after: int | None = 0
+        while after is not None:
+            after = await self._change(PendingNotifications(), now, lose_sets_of_leaving, now - HELD_SECONDS, after)
 
     def save_state(self, text: str) -> Deferred[None]:
         return self._write(save_state, text)

@@ -119,7 +119,7 @@ def test_a_damaged_set_is_refused_in_its_turn(rig: Rig, logged_errors: LoggedErr
     rig.send(2, told=2, answered=True)
     rig.send(3)
     rig.absorbed()
-    assert rig.store.answer(None, "want_full_set") == (1, "cache-crash"), "its provider thinks that it is accepted"
+    assert rig.store.answer(None, "lose_set") == (1, rig.hub.now()), "its provider thinks that it is accepted"
     rig.store.unavailable("note_answered")
     assert rig.answers == [(1, 0)], "not before that is noted"
     rig.hub.clock.advance(10)
@@ -175,7 +175,7 @@ def test_a_lost_set_is_noted_in_its_turn(rig: Rig, logged_errors: LoggedErrors) 
     rig.absorber.elements_received([start(Damage(5, 2))])
     assert rig.store.names == ["absorb"]
     rig.absorbed()
-    assert rig.store.answer(None, "want_full_set") == (5, "cache-crash")
+    assert rig.store.answer(None, "lose_set") == (5, rig.hub.now())
     assert not rig.connection.heard(Noted)
     assert rig.store.answer(None, "note_answered") == ("u", "e", 2)
     assert rig.connection.heard(Noted) == [Noted(5, 2)]

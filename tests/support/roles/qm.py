@@ -21,7 +21,7 @@ from lcc.interfaces import IQueueStore
 from lcc.model import CachedUrl, Provider, Source, UrlNotice, source_text
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import INTERNAL_LIMITS, KNOWS_INTERVAL, Hello, Ready, read_hello
-from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Set, write_notice
+from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Noted, Set, write_notice
 from lcc.protocols.work import (
     DOWN,
     Capacity,
@@ -121,6 +121,8 @@ class FakeUns(Remote):
         super().__init__(world, True, Hello(role="uns", name=name, epoch=epoch), FROM_QM)
 
     def heard(self, message: Flat) -> None:
+        if isinstance(message, Noted):
+            return
         assert isinstance(message, Absorbed)
         self.answers.append(message)
 

@@ -325,7 +325,7 @@ class Absorber(Part, Handler):
         return (header.uns, header.epoch, header.number) in self._all_refused
 
     async def _want_full_set(self, pid: int) -> None:
-        await self._ask("asking for a full set", lambda: self._store.want_full_set(pid, "cache-crash"))
+        await self._ask("asking for a full set", lambda: self._store.lose_set(pid, self._hub.now()))
 
     async def _note_lost(self, pid: int, number: int) -> None:
         _log.critical(
@@ -337,7 +337,7 @@ class Absorber(Part, Handler):
             if pid:
                 await self._want_full_set(pid)
             else:
-                await self._ask("asking for full sets", lambda: self._store.want_full_sets("cache-crash"))
+                await self._ask("asking for full sets", lambda: self._store.lose_sets(self._hub.now()))
             if number:
                 await self._ask(
                     "noting what was answered", lambda: self._store.note_answered(self.name, self._epoch, number)

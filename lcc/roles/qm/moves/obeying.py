@@ -28,6 +28,7 @@ from lcc.storage.fe.moves import (
     thaw,
 )
 from lcc.storage.queue.moves.fences import (
+    HELD_SECONDS,
     fence_epochs,
     forget_held,
     forget_parts,
@@ -49,8 +50,6 @@ from lcc.storage.queue.write_transaction import WriteTransaction
 
 _log = Logger()
 
-HELD_SECONDS = 60 * 86400
-"""How long sets are kept for a provider's new home; if it comes only then, it asks for a full set."""
 FROZEN_SECONDS = 60.0
 """A freeze that its destination has not ended by then is ended here: it may be out of order."""
 FORGET_EVERY_SECONDS = 3600.0

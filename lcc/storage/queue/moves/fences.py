@@ -23,6 +23,8 @@ _FENCED = f"SELECT pid, state FROM fenced WHERE state IN ({_HOLDING})"
 PIECES_AT_ONCE = 20
 PAGE_ROWS = 1000
 """Of one transaction."""
+HELD_SECONDS = 60 * 86400
+"""How long sets are kept for a provider's new home; if it comes only then, it asks for a full set."""
 _FOREVER = 2**31 - 1
 """When what is left of old sets was held: it is never too old."""
 _LOST = "lost"
@@ -263,16 +265,30 @@ def lose_after_loss(write: WriteTransaction, since: int, after: int = 0, limit: 
     :param after: the last provider of the page before.
     :returns: the last provider; None: there are no more.
     """
-    txn = write.txn
+    last = lose_sets_of_leaving(write, since, after, limit)
+    if last is None:
+        txn = write.txn
+        txn.upsert("meta", ("name", "value"), [(_HELD_EPOCH, database_epoch(txn))], ("name",))
+    return last
+
+
+def lose_sets_of_leaving(write: WriteTransaction, since: int, after: int = 0, limit: int = PAGE_ROWS) -> int | None:
+    """As :func:`lose_after_loss`, of providers of which this database as it is may lack a set."""
     left = "COALESCE((SELECT MAX(time) FROM flips WHERE flips.pid = fenced.pid AND arrived = 0), ?) >= ?"
     sql = f"SELECT pid FROM fenced WHERE pid > ? AND (state = 'frozen' OR (state = 'left' AND {left}))"
-    pids: list[int] = [pid for (pid,) in txn.query(f"{sql} ORDER BY pid LIMIT ?", [after, since, since, limit])]
+    rows = write.txn.query(f"{sql} ORDER BY pid LIMIT ?", [after, since, since, limit])
+    pids: list[int] = [pid for (pid,) in rows]
     for pid in pids:
         lose_held(write, pid)
-    if len(pids) == limit:
-        return pids[-1]
-    txn.upsert("meta", ("name", "value"), [(_HELD_EPOCH, database_epoch(txn))], ("name",))
-    return None
+    return pids[-1] if len(pids) == limit else None
+
+
+def lose_set(write: WriteTransaction, pid: int) -> None:
+    """An accepted set of a provider is lost: it is asked for a full set, by whoever has it in the end."""
+    if write.txn.one(f"{_FENCED} AND pid = ?", [pid]) is not None:
+        lose_held(write, pid)
+    else:
+        write.want_full_set(pid, "cache-crash")
 
 
 def take_lost(write: WriteTransaction, header: SetHeader) -> None:
