@@ -25,7 +25,7 @@ from lcc.errors import code
 from lcc.model import CachedUrl
 from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
 from lcc.storage.database.database import BlockingDatabase
-from lcc.storage.disk.content_folder import content_path
+from lcc.storage.disk.content_folder import ROBOTS, content_path
 from tests.support import stored
 from tests.support.processes.cutter import Cutter
 from tests.support.processes.system import ROLES, OriginServer, Site, System, files_of
@@ -142,7 +142,7 @@ class _World:
             return False
         files = {content_path(row.fetched_fileid) for row in rows.values() if row.fetched_fileid is not None}
         found = {str(path.relative_to(self.content)) for path in self.content.rglob("*") if path.is_file()}
-        return {name for name in found if "/" in name} == files
+        return {name for name in found if "/" in name and not name.startswith(f"{ROBOTS}/")} == files
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from lcc.model.frontend.places import SubLcc as SubLccRow
 from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.migrations import FE
 from lcc.storage.database.transactions import Txn
+from lcc.storage.disk.content_folder import ROBOTS
 from lcc.storage.fe.moves import CannotMove, cancel_move, list_moves, moves_in, order_move
 from lcc.storage.fe.placements import placements
 from lcc.storage.fe.sublccs import list_sublccs
@@ -73,7 +74,8 @@ class Sub(SubLcc):
 
     def content_files(self) -> list[Path]:
         """Every file of a page, attempts included."""
-        return [path for path in self.content(0).glob("*/**/*") if path.is_file()]
+        files = [path for path in self.content(0).glob("*/**/*") if path.is_file()]
+        return [path for path in files if path.parent.name != ROBOTS]
 
     def spooled(self) -> list[Path]:
         """Sets that its UNS has accepted and not passed on."""

@@ -141,7 +141,10 @@ async def test_no_snapshot_is_left_open(queue: Queue, reading: Reading) -> None:
     await reading(lambda txn: None)
     with pytest.raises(KeyError):
         await reading(_raise)
-    open_ones = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id <> CONNECTION_ID()"
+    open_ones = (
+        "SELECT COUNT(*) FROM information_schema.innodb_trx JOIN information_schema.processlist"
+        " ON id = trx_mysql_thread_id WHERE id <> CONNECTION_ID() AND db = DATABASE()"
+    )
 
     # The server shows what it noted of its transactions up to 0.1 s ago.
     await until(lambda: queue.database.query(open_ones) == [(0,)])

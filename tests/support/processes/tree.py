@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from lcc.storage.disk.content_folder import ROBOTS
 from lcc.storage.disk.content_paths import content_path
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE_SECONDS
@@ -132,7 +133,7 @@ class Tree(System):
         for machine in self.machines:
             folder = self.content(machine)
             for path in folder.glob("*/**/*"):
-                if path.is_file():
+                if path.is_file() and path.parent.name != ROBOTS:
                     found[machine, str(path.relative_to(folder))] = path
         return found
 
