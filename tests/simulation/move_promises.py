@@ -21,6 +21,10 @@ _NEXT = {
     MoveState.ACTIVE: (MoveState.DONE,),
 }
 _FENCED = "SELECT pid FROM fenced WHERE state IN ('frozen', 'left', 'arriving')"
+_HELD = (
+    "SELECT h.pid, MAX(h.whole) FROM heldsets h JOIN fenced f ON f.pid = h.pid AND f.state = 'left'"
+    " WHERE h.whole > 0 GROUP BY h.pid"
+)
 _HERE = f"SELECT pid FROM pidb WHERE removed = 0 AND pid NOT IN ({_FENCED})"
 """Providers that are here, and not fenced."""
 
@@ -128,6 +132,15 @@ class MovePromises:
 
     # In the end.
 
+    def _held(self, lcc: Lcc) -> list[int]:
+        """Providers that have left, with sets that are held of them and that nobody has taken."""
+        held = []
+        for pid, whole in lcc.rows(_HELD):
+            sql = f"SELECT MAX(last_number) FROM setspos WHERE uns = CAST('held/{lcc.number}/{pid}' AS BLOB)"
+            if max(other.rows(sql)[0][0] or 0 for other in self._open) < whole:
+                held.append(pid)
+        return held
+
     def undone(self) -> list[str]:
         """What is left to be done."""
         left = [f"move {move.id} of {move.pid} is {move.state.value} ({move.why})" for move in self._front.unfinished]
@@ -135,6 +148,7 @@ class MovePromises:
             for table in ("staged", "stagedcache", "stagedqueue"):
                 if count := lcc.rows(f"SELECT COUNT(*) FROM {table}")[0][0]:
                     left.append(f"{count} rows are in {table} of sub-LCC {lcc.name}")
+            left += [f"a set of {pid} is held by sub-LCC {lcc.name}" for pid in self._held(lcc)]
             for (pid,) in lcc.rows("SELECT pid FROM pidb"):
                 if pid not in self._sites and pid not in self.others():
                     left.append(f"provider {pid}, which carries content, is still in sub-LCC {lcc.name}")
