@@ -65,8 +65,8 @@ class IContentFolder(Interface):
         """Write the run of the BOT-M that owns the folder, for its robots.  OSError on a disk error."""
 
     def fetching_robots(among: Container[str] | None = None) -> set[str]:
-        """The runs of robots that may be fetching, for this BOT-M or an earlier one: of all, or among these, of
-        which those are given, too, of which nothing can be seen.  OSError on a disk error."""
+        """The runs of robots that may be fetching, for this BOT-M or an earlier one; of these only, if any are given.
+        One of these whose lock cannot be examined counts as fetching.  OSError on a disk error."""
 
     def robot_over(run: str) -> None:
         """The robot of this run has ended: nothing is to be kept of it."""

@@ -264,7 +264,7 @@ class IQueueStore(IQueueRepair):
         home does."""
 
     def lose_sets(now: int) -> Deferred[None]:
-        """The same of an accepted set of nobody knows which provider."""
+        """The same, where it is not known whose set is lost."""
 
     def save_state(text: str) -> Deferred[None]:
         """Save the queue manager's state (:mod:`lcc.roles.qm.maintenance.state`), in place of the last one."""

@@ -1,8 +1,9 @@
 """BOT, the robot (seed 002, section 8).
 
 What it owns
-    Nothing.  The files that it writes are the BOT-M's attempts.  While it is connected it holds a lock in the content
-    folder: if it hangs when the BOT-M dies, the next BOT-M sees that it may still be fetching.
+    Nothing.  The files that it writes are the BOT-M's attempts.  While it is connected, and until all its fetches
+    have ended, it holds a lock in the content folder: if it hangs when the BOT-M dies, the next BOT-M sees that it
+    may still be fetching.
 
 What it does
     It connects to its BOT-M, says how much it fetches at once and whose content folder it writes to, and takes

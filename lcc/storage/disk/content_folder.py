@@ -146,7 +146,7 @@ class ContentFolder:
     def fetching_robots(self, among: Container[str] | None = None) -> set[str]:
         """The runs of robots that may be fetching now: they hold their locks.  The files of dead ones are removed.
 
-        :param among: only these are looked at, which may be unless it is seen that they are not; None: all.
+        :param among: examine these only; one whose lock cannot be examined counts as fetching.  None: examine all.
         :raises OSError: disk error.
         """
         names = [] if self._lock is None else [name for name, _ in self._disk.names(f"{self._root}/{ROBOTS}")]

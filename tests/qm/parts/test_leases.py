@@ -301,7 +301,7 @@ def test_a_machine_where_robots_hang_is_waited_for_although_it_is_ready(hub: Fak
     rig.leases.load([MachineState(1, 5, 6)])
     rig.scheduler.load([Waiting(1, 7)], withhold=True)
     rig.connect()
-    rig.machine.get_ready(unsure=hub.clock.seconds())
+    rig.machine.become_ready(unsure=hub.clock.seconds())
     rig.leases.ready(rig.machine)
     assert list(rig.leases.awaited) == [1] and list(rig.scheduler.withheld) == [7]
     rig.saved()
@@ -323,7 +323,7 @@ def test_what_went_to_a_machine_before_its_start_is_waited_for_until_a_lease_fro
     rig.connect()
 
     def ready() -> None:
-        rig.machine.get_ready(unsure=hub.clock.seconds() - 0.9 * LEASE)
+        rig.machine.become_ready(unsure=hub.clock.seconds() - 0.9 * LEASE)
         rig.leases.ready(rig.machine)
 
     if loaded_first:
@@ -346,7 +346,7 @@ def test_where_robots_have_hung_for_longer_than_a_lease_nothing_waits(
     if loaded_first:
         rig.scheduler.load([Waiting(1, 7)], withhold=True)
         rig.leases.load([MachineState(1, 5, 6)])
-    rig.machine.get_ready(unsure=hub.clock.seconds() - LEASE)
+    rig.machine.become_ready(unsure=hub.clock.seconds() - LEASE)
     rig.leases.ready(rig.machine)
     if not loaded_first:
         rig.leases.load([MachineState(1, 5, 6)])

@@ -189,7 +189,7 @@ class Dispatcher:
         :param unsure: what went to it before this time on the clock, to an earlier run of it, may be.
         """
         missing = [order for order_id, order in machine.orders.items() if order_id not in machine.reported]
-        machine.get_ready(unsure)
+        machine.become_ready(unsure)
         lost = [order for order in missing if order.id not in machine.earlier]
         for order in lost:
             self._lost(order)

@@ -221,7 +221,7 @@ class Machine:
         self.robots, self.robots_count = (), 0
         self.reported.clear()
 
-    def get_ready(self, unsure: float | None) -> None:
+    def become_ready(self, unsure: float | None) -> None:
         """It has said what is running.
 
         :param unsure: a robot of an earlier run may still be fetching what went to it before this time.

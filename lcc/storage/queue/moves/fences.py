@@ -273,7 +273,10 @@ def lose_after_loss(write: WriteTransaction, since: int, after: int = 0, limit: 
 
 
 def lose_sets_of_leaving(write: WriteTransaction, since: int, after: int = 0, limit: int = PAGE_ROWS) -> int | None:
-    """As :func:`lose_after_loss`, of providers of which this database as it is may lack a set."""
+    """Note of the next providers that are leaving, or have left, that a set of them may be lost.
+
+    The parameters, and what is returned, are those of :func:`lose_after_loss`.
+    """
     left = "COALESCE((SELECT MAX(time) FROM flips WHERE flips.pid = fenced.pid AND arrived = 0), ?) >= ?"
     sql = f"SELECT pid FROM fenced WHERE pid > ? AND (state = 'frozen' OR (state = 'left' AND {left}))"
     rows = write.txn.query(f"{sql} ORDER BY pid LIMIT ?", [after, since, since, limit])
