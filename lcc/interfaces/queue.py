@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from twisted.internet.defer import Deferred
-from zope.interface import Interface
+from zope.interface import Attribute, Interface
 
 from lcc.model import (
     Absorbed,
@@ -183,6 +183,13 @@ class IQueueStore(IQueueRepair):
         """Absorb pieces of sets, in one transaction, durable when the Deferred fires.
 
         Elements that were absorbed before are skipped: a set that is delivered twice is applied once."""
+
+    has_unconfirmed: bool = Attribute(
+        """A write has failed, or was cancelled, that may have been committed: what it has queued was not told."""
+    )
+
+    def tell_unconfirmed(now: int) -> Deferred[Absorbed]:
+        """Tell what such writes would have told."""
 
     def fences() -> Deferred[dict[int, Fence]]:
         """The providers that are about to move to another sub-LCC, or have."""

@@ -93,8 +93,11 @@ class InlineDatabase:
         result: Deferred[T] = Deferred()
 
         def happen() -> None:
-            if not result.called:
-                self._do(run, write, function, args).chainDeferred(result)
+            done = self._do(run, write, function, args)
+            if result.called:  # it was cancelled; the thread of the real one carries it out all the same
+                done.addErrback(lambda _: None)
+            else:
+                done.chainDeferred(result)
 
         self.waiting.append((write, happen))
         return result

@@ -9,12 +9,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
 from lcc.domain.notices.rules import QueueRules
 from lcc.domain.tasks.items import ItemRules
 from lcc.domain.tasks.rules import TaskRules
+from lcc.errors import StoreUnavailable
 from lcc.model import UrlNotice
 from lcc.model.content_batches import StoredFile, write_stored
 from lcc.model.frontend.moves import Move, MoveState
@@ -42,10 +43,11 @@ class Killed:
     """Has a process killed at one of its writes.
 
     :ivar at: before (or, negative, after) this write; 0: never.
+    :ivar unheard: this write is committed, and its answer lost; the process goes on.
     """
 
     def __init__(self) -> None:
-        self.at = 0
+        self.at = self.unheard = 0
         self.count = 0
         self.dead = False
 
@@ -58,6 +60,8 @@ class Killed:
             if self.at < 0:
                 write().addErrback(lambda _: None)
             return Deferred()
+        if self.count == self.unheard:
+            return write().addCallback(lambda _: fail(StoreUnavailable("the connection was lost")))
         return write()
 
 

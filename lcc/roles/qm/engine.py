@@ -55,6 +55,7 @@ from lcc.roles.qm.maintenance.repair import Repair
 from lcc.roles.qm.maintenance.retries import RetryOpener
 from lcc.roles.qm.maintenance.slots import SlotOpener
 from lcc.roles.qm.maintenance.state import StateSaver
+from lcc.roles.qm.maintenance.unconfirmed import UnconfirmedWrites
 from lcc.roles.qm.moves.counts import MoveCounts
 from lcc.roles.qm.orders.deleter import Deleter
 from lcc.roles.qm.orders.dispatcher import Dispatcher
@@ -165,6 +166,7 @@ class QmEngine:
         self.delay_timer = DelayTimer(self, store, scheduler.delays, timeslots, site_rate)
         self.admin_orders = AdminOrders(self, store, scheduler, self.reader)
         self.housekeeping = Housekeeping(self, store)
+        self.unconfirmed = UnconfirmedWrites(self, store)
         self.state_saver = StateSaver(
             self,
             store,
@@ -260,8 +262,8 @@ class QmEngine:
         parts: list[Part | Deleter | Verifier | Handshake | StoreRetry] = [
             *self.absorbers,
             *(self.recorder, self.intake, self.leases, self.deleter, self.verifier, self._handshake, self.reader),
-            *(self.slots, self.retries, self.delay_timer, self.admin_orders, self.housekeeping, self.state_saver),
-            self.retry,
+            *(self.slots, self.retries, self.delay_timer, self.admin_orders, self.housekeeping, self.unconfirmed),
+            *(self.state_saver, self.retry),
         ]
         for part in parts:
             part.stop()
@@ -439,6 +441,7 @@ class QmEngine:
         self.verifier.tick()
         self.deleter.check_stuck(now)
         self.housekeeping.tick(now)
+        self.unconfirmed.tick()
         self.state_saver.tick(now)
         self.admin_orders.tick()
         self.pump()

@@ -44,7 +44,7 @@ from lcc.model import (
 from lcc.model.frontend.moves import Fence
 from lcc.storage.database.database import Database
 from lcc.storage.database.tables.content_rows import content_rows
-from lcc.storage.database.tables.order_rows import next_order
+from lcc.storage.database.tables.order_rows import AdminOrder, next_order
 from lcc.storage.database.tables.rows import last_generation
 from lcc.storage.database.tables.status import database_epoch
 from lcc.storage.database.tables.timeline import continue_timeline, former_timelines
@@ -59,7 +59,7 @@ from lcc.storage.queue.maintenance.lost_content import fetch_again
 from lcc.storage.queue.maintenance.repair import CACHE_CRASH, RepairStore
 from lcc.storage.queue.maintenance.saved_state import save_state, saved_time_and_lease
 from lcc.storage.queue.moves.fences import HELD_SECONDS, fences, lose_set, lose_sets_of_leaving, note_first_epoch
-from lcc.storage.queue.notifications import PendingNotifications
+from lcc.storage.queue.notifications import PendingNotifications, Unconfirmed
 from lcc.storage.queue.results.record import Requeued, record_results
 from lcc.storage.queue.schedule.read_ahead import delete_orders, providers_with_work, read_ahead
 from lcc.storage.queue.schedule.time_slots import (
@@ -95,13 +95,11 @@ class QueueStore(RepairStore):
         self._fresh: FreshRows | None = None
         """Of the last write, if that is done."""
         self._absorbing = DeferredLock()
-        self._pending = PendingNotifications()
+        self._unconfirmed = Unconfirmed()
+        self._finished: list[tuple[str, int, int]] = []
+        """Orders: kind, provider, code."""
         self._opened = Opened()
         self._opened_retries = Opened()
-        self._pending_of_orders = PendingNotifications()
-        self._pending_of_housekeeping = PendingNotifications()
-        self._pending_of_damage = PendingNotifications()
-        self._pending_of_moves = PendingNotifications()
 
     def claim(self, now: int) -> Deferred[Claim]:
         def claim(txn: Txn) -> Claim:
@@ -132,8 +130,11 @@ class QueueStore(RepairStore):
         return self._absorbing.run(lambda: Deferred.fromCoroutine(self._absorb(list(pieces), now)))
 
     async def _absorb(self, pieces: list[SetPiece], now: int) -> Absorbed:
-        # A failed absorb may have been committed: what it did is told with this one.
-        pending = self._pending
+        with self._unconfirmed.collecting() as pending:
+            answers = await self._absorb_into(pending, pieces, now)
+        return pending.as_absorbed(answers)
+
+    async def _absorb_into(self, pending: PendingNotifications, pieces: list[SetPiece], now: int) -> list[SetAnswer]:
         settings = self._settings
         answers: list[SetAnswer] = []
         while pieces:
@@ -147,8 +148,14 @@ class QueueStore(RepairStore):
                 self._fresh = fresh
             if whole is not None:
                 answers.append(await complete_full_set(self._write, self._rules, whole, now, settings, pending))
-        self._pending = PendingNotifications()
-        return pending.as_absorbed(answers)
+        return answers
+
+    @property
+    def has_unconfirmed(self) -> bool:
+        return bool(self._unconfirmed)
+
+    def tell_unconfirmed(self, now: int) -> Deferred[Absorbed]:
+        return self.move_step(now, _nothing).addCallback(lambda told: told[1])
 
     # The queue.
 
@@ -229,15 +236,8 @@ class QueueStore(RepairStore):
         return self._database.interact(content_rows, machine, after, upto, limit)
 
     def fetch_again(self, machine: int, files: Sequence[int], now: int) -> Deferred[Absorbed]:
-        # As for sets: a failed attempt may have been committed.
-        pending = self._pending_of_damage
-
-        def written(_: int) -> Absorbed:
-            if self._pending_of_damage is pending:
-                self._pending_of_damage = PendingNotifications()
-            return pending.as_absorbed()
-
-        return self._change(pending, now, fetch_again, self._rules, machine, list(files)).addCallback(written)
+        step = self.move_step(now, fetch_again, self._rules, machine, list(files))
+        return step.addCallback(lambda told: told[1])
 
     # Providers.
 
@@ -271,15 +271,12 @@ class QueueStore(RepairStore):
 
     def move_step(self, now: int, function: Callable[..., T], *args: Any) -> Deferred[tuple[T, Absorbed]]:
         """Run ``function(write, *args)`` in one :class:`WriteTransaction`; gives its result and what is told."""
-        # As for sets: a failed attempt may have been committed.
-        pending = self._pending_of_moves
+        return Deferred.fromCoroutine(self._step(now, function, *args))
 
-        def written(result: T) -> tuple[T, Absorbed]:
-            if self._pending_of_moves is pending:
-                self._pending_of_moves = PendingNotifications()
-            return result, pending.as_absorbed()
-
-        return self._change(pending, now, function, *args).addCallback(written)
+    async def _step(self, now: int, function: Callable[..., T], *args: Any) -> tuple[T, Absorbed]:
+        with self._unconfirmed.collecting() as pending:
+            result = await self._change(pending, now, function, *args)
+        return result, pending.as_absorbed()
 
     # In the background.
 
@@ -287,27 +284,36 @@ class QueueStore(RepairStore):
         return Deferred.fromCoroutine(self._carry_out(now))
 
     async def _carry_out(self, now: int) -> CarriedOut:
-        pending = self._pending_of_orders
-        finished: list[tuple[str, int, int]] = []
+        # An order whose end was not confirmed is gone, and not carried out again: it is told with the next ones.
+        finished = self._finished
         more = True
-        for _ in range(_ORDERS_AT_ONCE):
-            order = await self._database.interact(next_order)
-            if order is None:
-                more = False
-                break
-            if await self._change(pending, now, carry_out, self._rules, order):
-                finished.append((order.kind, order.pid, order.code))
-        self._pending_of_orders = PendingNotifications()
+        with self._unconfirmed.collecting(tells=False) as pending:
+            for _ in range(_ORDERS_AT_ONCE):
+                order = await self._database.interact(next_order)
+                if order is None:
+                    more = False
+                    break
+                await self._change(pending, now, _carry_out, self._rules, order, finished)
+        self._finished = []
         return CarriedOut(tuple(finished), pending.as_absorbed(), more)
 
     def housekeeping(self, now: int) -> Deferred[Kept]:
         return Deferred.fromCoroutine(self._housekeeping(now))
 
     async def _housekeeping(self, now: int) -> Kept:
-        pending = self._pending_of_housekeeping
-        more = await self._change(pending, now, do_next_page, self._rules)
-        self._pending_of_housekeeping = PendingNotifications()
-        return Kept(pending.as_absorbed(), more)
+        more, told = await self._step(now, do_next_page, self._rules)
+        return Kept(told, more)
+
+
+def _carry_out(
+    write: WriteTransaction, rules: IQueueRules, order: AdminOrder, finished: list[tuple[str, int, int]]
+) -> None:
+    if carry_out(write, rules, order):
+        finished.append((order.kind, order.pid, order.code))
+
+
+def _nothing(write: WriteTransaction) -> None:
+    """Only that all earlier writes are done."""
 
 
 def _deletes_done(txn: Txn, run: int, ids: list[int]) -> None:

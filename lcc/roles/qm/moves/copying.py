@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import attrs
@@ -13,6 +14,7 @@ from twisted.logger import Logger
 from lcc.model.content_batches import FILE_BYTES_MAX, FILES_MAX
 from lcc.model.frontend.moves import Move
 from lcc.roles.qm.engine import QmEngine
+from lcc.roles.qm.moves.steps import take_step
 from lcc.roles.qm.moves.verifying import Verifying, too_many
 from lcc.storage.database.database import Database
 from lcc.storage.database.tables.status import database_epoch
@@ -91,6 +93,7 @@ class Copying:
     ) -> None:
         self._engine = engine
         self._store = store
+        self._step = partial(take_step, engine, store)
         self._database = database
         self._there = there
         self._move = move
@@ -266,11 +269,6 @@ class Copying:
         """A batch is no more than what may be fetched in a second."""
         rate = self._move.number("bandwidth")
         return max(1, min(FILES_MAX, rate // FILE_BYTES_MAX)) if rate else FILES_MAX
-
-    async def _step(self, function: Callable[..., object], *args: object) -> Any:
-        result, outcome = await self._store.move_step(self._engine.now(), function, *args)
-        self._engine.absorbed(outcome)
-        return result
 
     def _sleep(self, seconds: float) -> Deferred[None]:
         return deferLater(self._engine.clock, seconds)

@@ -8,6 +8,7 @@ from twisted.logger import Logger
 from lcc.model import SetHeader
 from lcc.model.frontend.moves import HeldPiece
 from lcc.roles.qm.engine import QmEngine
+from lcc.roles.qm.moves.steps import take_step
 from lcc.storage.database.database import Database
 from lcc.storage.queue.moves.fences import applied_upto, held_pieces, set_pieces, take_lost
 from lcc.storage.queue.store import QueueStore
@@ -40,8 +41,7 @@ async def apply_held(
         lost = {piece.whole for piece in held if piece.lost}
         for whole in sorted(lost):
             header = attrs.evolve(_of(held, whole), uns=uns, epoch=epoch, number=whole, full=False, said=None)
-            _, outcome = await store.move_step(engine.now(), take_lost, header)
-            engine.absorbed(outcome)
+            await take_step(engine, store, take_lost, header)
             _log.warn(
                 "A set of provider {pid} is incomplete at its former sub-LCC: requesting a full set",
                 pid=pid,

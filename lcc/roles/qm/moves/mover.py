@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
@@ -22,6 +22,7 @@ from lcc.model.frontend.traces import FencedAt
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.copying import Copying, carrier_of, content_of
 from lcc.roles.qm.moves.held import apply_held
+from lcc.roles.qm.moves.steps import take_step
 from lcc.roles.qm.moves.tasks import TaskMoves
 from lcc.roles.qm.moves.verifying import Verifying
 from lcc.storage.database.database import Database
@@ -88,6 +89,7 @@ class Mover:
     ) -> None:
         self._engine = engine
         self._store = store
+        self._step = partial(take_step, engine, store)
         self._database = database
         self._front = front
         self._source = source
@@ -505,11 +507,6 @@ class Mover:
 
     async def _note(self, move: Move, progress: Mapping[str, object], why: str) -> Move:
         return await self._front.write(front_moves.note_progress, move, progress, why, self._engine.now())
-
-    async def _step(self, function: Callable[..., object], *args: object) -> Any:
-        result, outcome = await self._store.move_step(self._engine.now(), function, *args)
-        self._engine.absorbed(outcome)
-        return result
 
     def _sleep(self, seconds: float) -> Deferred[None]:
         return deferLater(self._engine.clock, seconds)

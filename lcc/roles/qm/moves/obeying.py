@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 from twisted.logger import Logger
 
 from lcc.model.frontend.moves import Fence, FenceOrder, MoveState
 from lcc.roles.qm.engine import QmEngine
 from lcc.roles.qm.moves.held import apply_held
+from lcc.roles.qm.moves.steps import take_step
 from lcc.roles.qm.moves.tasks import TaskMoves
 from lcc.roles.qm.schedule.work import fetch_info
 from lcc.storage.database.database import Database
@@ -68,6 +68,7 @@ class Obeying:
     ) -> None:
         self._engine = engine
         self._store = store
+        self._step = partial(take_step, engine, store)
         self._database = database
         self._front = front
         self._tasks = tasks
@@ -211,8 +212,7 @@ class Obeying:
             return
         place: Place | None = FROM
         while place is not None:
-            place, outcome = await self._store.move_step(engine.now(), leave_page, move, place)
-            engine.absorbed(outcome)
+            place = await self._step(leave_page, move, place)
         await self._tasks.left(order.pid)
         engine.scheduler.provider_removed(order.pid)
         engine.reader.provider_changed(order.pid)
@@ -224,10 +224,6 @@ class Obeying:
         for pid in await self._database.interact(held_here):
             upto = await apply_held(self._engine, self._store, self._database, self._database, subid, pid)
             await self._step(forget_held, pid, upto)
-
-    async def _step(self, function: Callable[..., object], *args: object) -> Any:
-        result, _ = await self._store.move_step(self._engine.now(), function, *args)
-        return result
 
 
 def _forget_touched(write: WriteTransaction, pid: int) -> bool:
