@@ -60,8 +60,18 @@ class Checkers:
 
         :raises StoreUnavailable: the database does not answer.
         """
-        lacking = {pid for pid, order in wanted if self.lacks(pid, 0)}
-        reading = [(pid, self._read(pid)) for pid in lacking]
+        await self._read_providers({pid for pid, _ in wanted if self.lacks(pid, 0)})
+        orders = sorted({pid for pid, order in wanted if order and self.lacks(pid, order)})
+        if orders:
+            found = await self._read_orders(orders)
+            for pid in orders:
+                self.drawn(pid, found.get(pid, 0))
+        # Another notifier may have had one of them made, or changed, meanwhile.
+        while forgotten := {pid for pid, _ in wanted if pid not in self._known}:
+            await self._read_providers(forgotten)
+
+    async def _read_providers(self, pids: Collection[int]) -> None:
+        reading = [(pid, self._read(pid)) for pid in pids]
         fault: Exception | None = None
         for pid, provider in reading:
             try:
@@ -70,11 +80,6 @@ class Checkers:
                 fault = error
         if fault is not None:
             raise fault
-        orders = sorted({pid for pid, order in wanted if order and self.lacks(pid, order)})
-        if orders:
-            found = await self._read_orders(orders)
-            for pid in orders:
-                self.drawn(pid, found.get(pid, 0))
 
     def _keep(self, pid: int, provider: Provider | None) -> None:
         if provider is not None and provider.removed:
