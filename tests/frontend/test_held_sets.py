@@ -11,15 +11,16 @@ from lcc.model.frontend.moves import MoveState
 from lcc.protocols.uns_qm import Damage
 from lcc.roles.qm.intake.absorber import Absorber
 from lcc.roles.qm.moves import mover, obeying
+from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves
 from lcc.storage.providers.sessions import ORDER_JUMP
 from lcc.storage.queue.moves import fences
-from lcc.storage.queue.moves.fences import give_up_old_held, held_pieces
+from lcc.storage.queue.moves.fences import give_up_old_held, held_pieces, lose_sets
 from tests.frontend.kit import NOW
 from tests.frontend.moving import Front, MakeFront, Sub, move_published, publish, restore
 from tests.support.databases import dumped, result_of
 from tests.support.logs import LoggedErrors
-from tests.support.roles.qm import page, pages
+from tests.support.roles.qm import FakeUns, page, pages
 
 MONTH = 30 * 86400
 WANTED = "SELECT wantfullset FROM pstats WHERE pid = ?"
@@ -394,6 +395,64 @@ def test_a_set_that_a_spool_of_the_former_home_loses_is_asked_for_by_the_new_one
     assert dest.query(WANTED, pid) == [("cache-crash",)]
     assert not source.query("SELECT 1 FROM pstats WHERE pid = ? AND wantfullset <> ''", pid)
     assert logged_errors.flush("has lost an accepted set")
+
+
+def test_what_a_restored_spool_of_the_former_home_has_lost_is_asked_for_by_the_new_one(
+    make_front: MakeFront, logged_errors: LoggedErrors
+) -> None:
+    front = make_front()
+    pid = move_published(front, MoveState.DONE)
+    source, dest = front.sub(1), front.sub(2)
+    other = source.world.provider("http://other.example/")
+    front.go(5)
+    assert dest.query(WANTED, pid) == [("",)]
+    source.uns.close()
+    FakeUns(source.world, "uns1", acked=1, numbers_upto=2)
+    front.go(15)
+    assert dest.query(WANTED, pid) == source.query(WANTED, other) == [("cache-crash",)]
+    assert logged_errors.flush("would reuse set numbers")
+
+
+def test_whoever_comes_back_while_all_are_asked_is_asked(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front = make_front()
+    pid = move_published(front, MoveState.DONE)
+    source = front.sub(1)
+    store: Any = source.world.engine.store
+    write = store._write
+    columns = ("pid", "password", "timeofday", "timezone", "priority", "allow_private", "insecure", "removed")
+
+    def come_back(txn: Txn) -> None:
+        txn.upsert("pidb", columns, [(pid, "x", "", "", 0, 0, 0, 0)], ("pid",))
+        txn.execute("UPDATE fenced SET state = 'open' WHERE pid = ?", [pid])
+
+    def write_and_come_back(*args: Any) -> Any:
+        written = write(*args)
+        source.database.now(come_back)
+        return written
+
+    monkeypatch.setattr(store, "_write", write_and_come_back)
+    result_of(store.lose_sets(int(NOW)))
+    monkeypatch.undo()
+    front.go(2)
+    assert source.query(WANTED, pid) == [("cache-crash",)]
+
+
+def test_all_are_asked_page_by_page(make_front: MakeFront) -> None:
+    front = make_front()
+    pid = move_published(front, MoveState.DONE)
+    source, dest = front.sub(1), front.sub(2)
+    others = [source.world.provider(f"http://other{number}.example/") for number in range(4)]
+    store: Any = source.world.engine.store
+    pages_seen, after = [], 0
+    while after is not None:
+        after, _ = result_of(store.move_step(int(NOW), lose_sets, 0, after, 2))
+        pages_seen.append(after)
+    assert pages_seen == [others[0], others[2], None]
+    front.go(15)
+    assert [source.query(WANTED, each) for each in others] == [[("cache-crash",)]] * 4
+    assert dest.query(WANTED, pid) == [("cache-crash",)]
 
 
 def test_a_set_that_is_lost_while_its_provider_stands_still_is_asked_for_if_it_stays(

@@ -56,9 +56,9 @@ from lcc.storage.queue.intake.fresh_rows import FreshRows
 from lcc.storage.queue.intake.sweep import complete_full_set
 from lcc.storage.queue.maintenance.housekeeping import do_next_page
 from lcc.storage.queue.maintenance.lost_content import fetch_again
-from lcc.storage.queue.maintenance.repair import CACHE_CRASH, RepairStore
+from lcc.storage.queue.maintenance.repair import RepairStore
 from lcc.storage.queue.maintenance.saved_state import save_state, saved_time_and_lease
-from lcc.storage.queue.moves.fences import HELD_SECONDS, fences, lose_set, lose_sets_of_leaving, note_first_epoch
+from lcc.storage.queue.moves.fences import HELD_SECONDS, fences, lose_set, lose_sets, note_first_epoch
 from lcc.storage.queue.notifications import PendingNotifications, Unconfirmed
 from lcc.storage.queue.results.record import Requeued, record_results
 from lcc.storage.queue.schedule.read_ahead import delete_orders, providers_with_work, read_ahead
@@ -251,10 +251,9 @@ class QueueStore(RepairStore):
         return Deferred.fromCoroutine(self._lose_sets(now))
 
     async def _lose_sets(self, now: int) -> None:
-        await self.want_full_sets(CACHE_CRASH)
         after: int | None = 0
         while after is not None:
-            after = await self._change(PendingNotifications(), now, lose_sets_of_leaving, now - HELD_SECONDS, after)
+            after = await self._change(PendingNotifications(), now, lose_sets, now - HELD_SECONDS, after)
 
     def save_state(self, text: str) -> Deferred[None]:
         return self._write(save_state, text)

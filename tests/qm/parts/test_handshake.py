@@ -140,7 +140,7 @@ def test_a_spool_that_was_put_back_begins_anew_and_is_not_listened_to(rig: Rig, 
     rig.hello()
     rig.say()
     rig.store.answer(UnsStanding.SPOOL_BEHIND)
-    rig.store.answer(None, "want_full_sets")
+    assert rig.store.answer(None, "lose_sets") == (rig.hub.now(),)
     assert rig.connection.heard(NewEpoch) == [NewEpoch("e")] and rig.connection.left
     assert not rig.admitted and not rig.listener.heard
     logged_errors.flush("restored from a ")

@@ -21,7 +21,7 @@ from lcc.interfaces import IQueueStore
 from lcc.model import CachedUrl, Provider, Source, UrlNotice, source_text
 from lcc.protocols.flat import Flat, Vocabulary
 from lcc.protocols.hello import INTERNAL_LIMITS, KNOWS_INTERVAL, Hello, Ready, read_hello
-from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, Noted, Set, write_notice
+from lcc.protocols.uns_qm import FROM_QM, Absorbed, EndSet, NewEpoch, Noted, Set, write_notice
 from lcc.protocols.work import (
     DOWN,
     Capacity,
@@ -115,13 +115,13 @@ class Remote:
 class FakeUns(Remote):
     """Sends sets, in order of their numbers."""
 
-    def __init__(self, world: World, name: str = "uns", epoch: str = "e1") -> None:
+    def __init__(self, world: World, name: str = "uns", epoch: str = "e1", **hello: Any) -> None:
         self.answers: list[Absorbed] = []
         self.epoch = epoch
-        super().__init__(world, True, Hello(role="uns", name=name, epoch=epoch), FROM_QM)
+        super().__init__(world, True, Hello(role="uns", name=name, epoch=epoch, **hello), FROM_QM)
 
     def heard(self, message: Flat) -> None:
-        if isinstance(message, Noted):
+        if isinstance(message, Noted | NewEpoch):
             return
         assert isinstance(message, Absorbed)
         self.answers.append(message)

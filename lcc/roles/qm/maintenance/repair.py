@@ -10,7 +10,7 @@ anything else that the peer says is looked at.
 * *A UNS is behind* (it would give numbers again that the database knows): its spool was restored from a backup.  New
   sets under old numbers would be taken for sets that are applied already and be lost in silence; so it is told to
   begin a new epoch, and is not listened to until it has.  Sets that it had accepted may be lost with the spool: all
-  providers are asked for full sets.
+  providers are asked for full sets, also those that have moved away since.
 
 No alarm: a fresh UNS or BOT-M, a UNS with another name, sets that were refused, commits whose answers were lost, a
 BOT-M that still names a former epoch of this database.
@@ -49,6 +49,7 @@ class Repair:
     def __init__(self, hub: Hub, store: IQueueStore, random: Callable[[], float]) -> None:
         self._store = store
         self._ask = hub.retry.ask
+        self._now = hub.now
         self.epoch = ""
         self.losses = 0
         self.spools_behind = 0
@@ -95,7 +96,8 @@ class Repair:
                 upto=hello.numbers_upto,
                 epoch=hello.epoch,
             )
-            await self._want_all()
+            # The queue is whole, so unlike after a loss of it nobody else looks for those who have left.
+            await self._ask("asking for full sets", lambda: self._store.lose_sets(self._now()))
             self._told.add(who)
         connection.say(NewEpoch(hello.epoch))
         connection.leave()
@@ -151,16 +153,10 @@ class Repair:
             "until lcc-admin fsck --quick --repair is run on each machine with content",
             why=why,
         )
-        await self._want_all(order_lost=True)
+        await self._ask("asking all providers for full sets", lambda: self._store.want_full_sets(CACHE_CRASH, True))
         epoch = "".join(f"{int(self._random() * 65536):04x}" for _ in range(4))
         before = self.epoch
         self.epoch = await self._ask(
             "a new epoch of the database", lambda: self._store.begin_epoch(before, epoch, least_change)
         )
         _log.warn("New epoch of the database: {epoch}", epoch=self.epoch)
-
-    async def _want_all(self, order_lost: bool = False) -> None:
-        await self._ask(
-            "asking all providers for full sets",
-            lambda: self._store.want_full_sets(CACHE_CRASH, order_lost),
-        )

@@ -118,9 +118,7 @@ def note_answered(txn: Txn, run: int, uns: str, epoch: str, number: int) -> None
 def want_page(txn: Txn, run: int, reason: str, order_lost: bool, after: int) -> int | None:
     """Ask the next providers for a full set; returns the last one's id, None: done."""
     write = WriteTransaction(txn, run)
-    # One that has left is asked by its new home.
-    here = "removed = 0 AND pid NOT IN (SELECT pid FROM fenced WHERE state = 'left')"
-    sql = f"SELECT pid FROM pidb WHERE pid > ? AND {here} ORDER BY pid LIMIT ?"
+    sql = "SELECT pid FROM pidb WHERE pid > ? AND removed = 0 ORDER BY pid LIMIT ?"
     pids = [pid for (pid,) in txn.query(sql, [after, PAGE_PROVIDERS])]
     write.load_stats(pids)
     for pid in pids:

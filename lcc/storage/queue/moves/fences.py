@@ -20,6 +20,11 @@ from lcc.storage.queue.write_transaction import WriteTransaction
 _HELD = ("id", "pid", "uns", "epoch", "number", "firstindex", "whole", "header", "notices", "time")
 _HOLDING = ", ".join(f"'{state.value}'" for state in Fence if state.holds)
 _FENCED = f"SELECT pid, state FROM fenced WHERE state IN ({_HOLDING})"
+_LEAVING = (
+    "pid > ? AND (state = 'frozen' OR (state = 'left' AND"
+    " COALESCE((SELECT MAX(time) FROM flips WHERE flips.pid = fenced.pid AND arrived = 0), ?) >= ?))"
+)
+"""Providers that are leaving, or have left after a time."""
 PIECES_AT_ONCE = 20
 PAGE_ROWS = 1000
 """Of one transaction."""
@@ -265,33 +270,43 @@ def lose_after_loss(write: WriteTransaction, since: int, after: int = 0, limit: 
     :param after: the last provider of the page before.
     :returns: the last provider; None: there are no more.
     """
-    last = lose_sets_of_leaving(write, since, after, limit)
-    if last is None:
-        txn = write.txn
-        txn.upsert("meta", ("name", "value"), [(_HELD_EPOCH, database_epoch(txn))], ("name",))
-    return last
-
-
-def lose_sets_of_leaving(write: WriteTransaction, since: int, after: int = 0, limit: int = PAGE_ROWS) -> int | None:
-    """Note of the next providers that are leaving, or have left, that a set of them may be lost.
-
-    The parameters, and what is returned, are those of :func:`lose_after_loss`.
-    """
-    left = "COALESCE((SELECT MAX(time) FROM flips WHERE flips.pid = fenced.pid AND arrived = 0), ?) >= ?"
-    sql = f"SELECT pid FROM fenced WHERE pid > ? AND (state = 'frozen' OR (state = 'left' AND {left}))"
-    rows = write.txn.query(f"{sql} ORDER BY pid LIMIT ?", [after, since, since, limit])
+    txn = write.txn
+    rows = txn.query(f"SELECT pid FROM fenced WHERE {_LEAVING} ORDER BY pid LIMIT ?", [after, since, since, limit])
     pids: list[int] = [pid for (pid,) in rows]
     for pid in pids:
         lose_held(write, pid)
+    if len(pids) == limit:
+        return pids[-1]
+    txn.upsert("meta", ("name", "value"), [(_HELD_EPOCH, database_epoch(txn))], ("name",))
+    return None
+
+
+def lose_sets(write: WriteTransaction, since: int, after: int = 0, limit: int = PAGE_ROWS) -> int | None:
+    """Accepted sets are lost, and it is not known whose: :func:`lose_set` for the next providers that are here, are
+    leaving, or have left.  One that goes or comes meanwhile is among them in any case.
+
+    The parameters, and what is returned, are those of :func:`lose_after_loss`.
+    """
+    sql = f"SELECT pid FROM pidb WHERE pid > ? AND removed = 0 UNION SELECT pid FROM fenced WHERE {_LEAVING}"
+    rows = write.txn.query(f"{sql} ORDER BY pid LIMIT ?", [after, after, since, since, limit])
+    pids: list[int] = [pid for (pid,) in rows]
+    _lose(write, pids)
     return pids[-1] if len(pids) == limit else None
 
 
 def lose_set(write: WriteTransaction, pid: int) -> None:
     """An accepted set of a provider is lost: it is asked for a full set, by whoever has it in the end."""
-    if write.txn.one(f"{_FENCED} AND pid = ?", [pid]) is not None:
-        lose_held(write, pid)
-    else:
-        write.want_full_set(pid, "cache-crash")
+    _lose(write, [pid])
+
+
+def _lose(write: WriteTransaction, pids: Sequence[int]) -> None:
+    fenced = dict(write.txn.query_in(f"{_FENCED} AND pid IN ({{in}})", pids))
+    write.load_stats(pid for pid in pids if pid not in fenced)
+    for pid in pids:
+        if pid in fenced:
+            lose_held(write, pid)
+        else:
+            write.want_full_set(pid, "cache-crash")
 
 
 def take_lost(write: WriteTransaction, header: SetHeader) -> None:
