@@ -30,6 +30,10 @@ JUMP = 1 << 32
 
 
 PAGE_PROVIDERS = 1000
+LOSS_JUMP = ORDER_JUMP << 16
+"""How far order numbers jump when the database has lost some: spools may hold sets with later ones, also of after
+the provider moved away and came back, which raises them each time
+(:data:`lcc.storage.queue.moves.arrivals.ORDER_MARGIN`)."""
 CACHE_CRASH = "cache-crash"
 
 _FORMER = "former_epoch."
@@ -124,7 +128,7 @@ def want_page(txn: Txn, run: int, reason: str, order_lost: bool, after: int) -> 
     for pid in pids:
         write.want_full_set(pid, reason)
         if order_lost:
-            write.stats(pid).maxconnseq += ORDER_JUMP
+            write.stats(pid).maxconnseq += LOSS_JUMP
     write.flush()
     return pids[-1] if len(pids) == PAGE_PROVIDERS else None
 
