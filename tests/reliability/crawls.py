@@ -17,7 +17,6 @@ killed any longer, and once the crawl is done it is judged, from outside:
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import shutil
@@ -42,9 +41,12 @@ from tests.support.processes.starting import PLAIN_SHARE, Mixed, mixed
 from tests.support.servers.linked_sites import LinkedSites, SiteServer, generate
 from tests.support.waiting import wait_for
 
-from .commands import new_seed, parser, stop_in_order, tell
+from .commands import parser, tell
 from .logs import TRACEBACKS, faults_in_logs
+from .oracle import Violation
+from .repeating import repeat
 from .results import Results
+from .run import Broken
 
 ROLES = ("uns", "qm", "botm", "bot", "cu", "scheduler", "manager", "spider")
 DATABASE, WORKER = "mariadbd", "extractor"
@@ -94,14 +96,6 @@ class Plan:
     plain_share: float = PLAIN_SHARE
 
 
-class Broken(Exception):
-    """Something is not as it must be."""
-
-    def __init__(self, faults: list[str]) -> None:
-        self.faults = faults
-        super().__init__("\n".join(faults[:20]))
-
-
 class Run:
     """One crawl, and who is killed meanwhile.
 
@@ -112,6 +106,7 @@ class Run:
         self, plan: Plan, folder: Path, server: PrivateMariaDb | None, before: Counter[str], how: Mixed
     ) -> None:
         self.plan = plan
+        self.folder = folder
         self.kills: Counter[str] = Counter()
         self._random = random.Random(plan.seed)
         self._before = before
@@ -129,7 +124,10 @@ class Run:
     # Kills.
 
     def go(self) -> None:
-        """Crawl, and kill."""
+        """Crawl, and kill.
+
+        :raises Broken: it does not come to its end.
+        """
         self.world.add()
         self.world.system.start(*self.names)
         wait_for("the crawl begins", lambda: self._look(self.world.cached), PATIENCE_SECONDS)
@@ -140,7 +138,10 @@ class Run:
             self._start(name)
         if self._database is not None:
             wait_for("the database server answers", self._database.serves, PATIENCE_SECONDS)
-        wait_for("the crawl is done", lambda: self._look(self.world.is_done), PATIENCE_SECONDS, every_seconds=0.5)
+        try:
+            wait_for("the crawl is done", lambda: self._look(self.world.is_done), PATIENCE_SECONDS, every_seconds=0.5)
+        except AssertionError as error:
+            raise Broken([Violation("P16", str(error))], self.folder) from error
 
     def _look(self, at: Any) -> Any:
         """What the frontier shows; None: the database server is away."""
@@ -239,7 +240,7 @@ class Run:
                     faults.append(f"{name} does not end in order: {error!r}")
         faults += faults_in_logs(self.names, self.world.system.log, TRACEBACKS)
         if faults:
-            raise Broken(faults)
+            raise Broken([Violation("crawl", text) for text in faults], self.folder)
 
     def _frontier(self) -> Iterator[str]:
         status = self.world.status()
@@ -330,7 +331,9 @@ def run(plan: Plan, tell: Any, before: Counter[str] | None = None) -> dict[str, 
         except KeyboardInterrupt:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, Broken):
+                error.report = this.report(began, len(error.violations))
             tell(f"seed {plan.seed} on {plan.backend}, {dict(this.kills)}: files are in {folder}")
             if server is not None:
                 server.kill()
@@ -343,36 +346,28 @@ def run(plan: Plan, tell: Any, before: Counter[str] | None = None) -> dict[str, 
 
 def main() -> int:
     """The exit code: 1 if something was not as it must be, in whichever run."""
-    options = parser("kill-spider", __doc__, "of each role", "kills of one run, at most", BACKENDS)
-    options.set_defaults(kills=200, each=120)
-    options.add_argument("--pages", type=int, default=50, help="of each site")
-    return _main(options.parse_args())
+    settings = parser("kill-spider", __doc__, "of each role", "kills of one run, at most", BACKENDS)
+    settings.set_defaults(kills=200, each=120)
+    settings.add_argument("--pages", type=int, default=50, help="of each site")
+    options = settings.parse_args()
+
+    def one(results: Results, seed: int, backend: str) -> dict[str, Any]:
+        plan = Plan(seed, backend, options.each, pages=options.pages, plain_share=options.plain_share)
+        return run(plan, tell, results.killed() if options.seed is None else None)
+
+    return repeat(options, BACKENDS, one, reached=fewest, table=table)
 
 
-def _main(options: argparse.Namespace) -> int:
-    stop_in_order()
-    results = Results(options.results)
-    backends = (options.backend,) if options.backend else BACKENDS
-    try:
-        if options.seed is not None:
-            plan = Plan(options.seed, backends[0], options.each, pages=options.pages, plain_share=options.plain_share)
-            print(run(plan, tell), flush=True)
-            return 0
-        while (
-            not options.table and min((kills := results.killed())[role] for role in (*ROLES, WORKER)) < options.kills
-        ):
-            backend = min(backends, key=results.kills)
-            plan = Plan(new_seed(), backend, options.each, pages=options.pages, plain_share=options.plain_share)
-            tell(f"seed {plan.seed} on {plan.backend}")
-            results.add(run(plan, tell, kills))
-            tell(f"{results.runs[-1]}; in all {dict(results.killed())}")
-    except Broken as broken:
-        print(broken, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        pass
-    print(f"{len(results.runs)} runs, kills: {dict(results.killed())}")
-    return 1 if results.violations() else 0
+def fewest(results: Results) -> int:
+    """Kills of the role that had the fewest."""
+    kills = results.killed()
+    return min(kills[role] for role in (*ROLES, WORKER))
+
+
+def table(results: Results) -> str:
+    """For people."""
+    kills = dict(results.killed())
+    return f"{len(results.runs)} runs, kills of each role: {kills}: {results.violations()} violations"
 
 
 if __name__ == "__main__":

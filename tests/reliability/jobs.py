@@ -2,7 +2,7 @@
 
 ``python -m tests.reliability.jobs --kills 1000 [--seed N] [--backend mariadb]``
 
-On MariaDB the server is killed as well.
+On MariaDB the server is killed as well.  Each run is added to a file, so the test can be stopped and continued.
 
 The oracle is outside: workers append to a journal, hold a lock for each task (and give it to a child that would
 outlive them), and count in what their task keeps.  In the end:
@@ -15,10 +15,10 @@ outlive them), and count in what their task keeps.  In the end:
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -39,7 +39,15 @@ from lcc.workers.linux import marked, parents
 from tests.support.processes.starting import PLAIN_SHARE, Process, Start, mixed
 from tests.support.waiting import wait_for
 
+from .commands import parser
+from .commands import tell as say
+from .oracle import Violation
+from .repeating import repeat
+from .results import Results
+from .run import Broken
+
 BIN = Path(sys.executable).parent
+BACKENDS = ("sqlite", "mariadb")
 MANAGERS = ("anna", "bert")
 DATABASE = "mariadbd"
 KINDS = ("scheduler", "manager", "launcher", "shepherd", "worker", "all", DATABASE)
@@ -96,6 +104,18 @@ class Outcome:
     kills: Counter[str]
     jobs: Counter[str]
     attempts: int
+
+    def report(self, seed: int, backend: str, began: float, violations: int) -> dict[str, Any]:
+        """For the file of results."""
+        return {
+            "seed": seed,
+            "backend": backend,
+            "kills": dict(sorted(self.kills.items())),
+            "jobs": dict(sorted(self.jobs.items())),
+            "attempts": self.attempts,
+            "violations": violations,
+            "seconds": round(time.monotonic() - began, 1),
+        }
 
 
 class Jobs:
@@ -214,8 +234,8 @@ class Jobs:
     def rows(self, query: str) -> list[Any]:
         """From the tables of tasks."""
         if self.server is not None:
-            settings = {"unix_socket": str(self.server.socket), "user": "root", "database": "lcc1"}
-            with closing(pymysql.connect(**settings)) as connection, connection.cursor() as cursor:
+            opened = pymysql.connect(unix_socket=str(self.server.socket), user="root", database="lcc1")
+            with closing(opened) as connection, connection.cursor() as cursor:
                 cursor.execute(query)
                 return list(cursor.fetchall())
         path = self.folder / "scheduler" / "home" / "tasks.sqlite"
@@ -330,34 +350,57 @@ def run(
     tell: Any,
     backend: str = "sqlite",
     plain_share: float = PLAIN_SHARE,
-) -> Outcome:
-    """One run, in a folder of its own.
+) -> dict[str, Any]:
+    """One run, in a folder of its own; gives what is to be reported of it.
 
     :param backend: ``sqlite`` or ``mariadb``.
     :param pace_seconds: between two kills, on average.
     :param plain_share: of the starts, those that are not forked (:mod:`tests.support.processes.starting`).
+    :raises Broken: promises were broken; the folder is kept.
     """
+    began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="lcc-kill-jobs-"))
     folder.chmod(0o755)
     with ExitStack() as stack:
         server = stack.enter_context(PrivateMariaDb(durable=True)) if backend == "mariadb" else None
         jobs = Jobs(folder, seed, stack.enter_context(mixed(seed, plain_share)), server)
-        outcome = _kill(jobs, kills, pace_seconds, tell)
-    subprocess.run(["rm", "-rf", folder], check=True)
-    return outcome
+        try:
+            outcome = _kill(jobs, kills, pace_seconds, tell)
+        except AssertionError as error:
+            broken = Broken([Violation("P13 to P15", str(error))], folder)
+            broken.report = Outcome(jobs.kills, Counter(), 0).report(seed, backend, began, 1)
+            raise broken from error
+        except KeyboardInterrupt:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    shutil.rmtree(folder)
+    return outcome.report(seed, backend, began, 0)
 
 
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 100_000)
-    parser.add_argument("--pace", type=float, default=0.4, help="seconds between two kills, on average")
-    parser.add_argument("--backend", choices=("sqlite", "mariadb"), default="sqlite")
-    options = parser.parse_args()
-    print(f"seed {options.seed}", flush=True)
-    print(run(options.kills, options.seed, options.pace, lambda text: print(text, flush=True), options.backend))
+def table(results: Results) -> str:
+    """For people."""
+    jobs: Counter[str] = Counter()
+    for each in results.runs:
+        jobs.update(each["jobs"])
+    return (
+        f"{len(results.runs)} runs, {results.kills()} kills {dict(results.killed())},"
+        f" {jobs.total()} jobs {dict(jobs)}: {results.violations()} violations"
+    )
+
+
+def main() -> int:
+    """The exit code: 1 if a promise was broken, in whichever run."""
+    settings = parser("kill-jobs", __doc__, "in all", "kills of one run", BACKENDS)
+    settings.set_defaults(kills=100, each=100)
+    settings.add_argument("--pace", type=float, default=0.4, help="seconds between two kills, on average")
+    options = settings.parse_args()
+
+    def one(results: Results, seed: int, backend: str) -> dict[str, Any]:
+        left = options.each if options.seed is not None else options.kills - results.kills()
+        return run(min(options.each, left), seed, options.pace, say, backend, options.plain_share)
+
+    return repeat(options, BACKENDS, one, table=table)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -47,7 +47,7 @@ def repeat(
             backend, seed = min(backends, key=lambda name: had(results, name)), new_seed()
             tell(f"seed {seed} on {backend}")
             results.add(one(results, seed, backend))
-            tell(f"{reached(results)} kills in all")
+            tell(f"{reached(results)} of {options.kills} kills")
     except Broken as broken:
         if broken.report and options.seed is None:
             results.add(broken.report)

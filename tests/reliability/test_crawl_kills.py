@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -11,7 +14,10 @@ import pytest
 
 from tests.support.servers.linked_sites import generate
 
-from .crawls import BACKENDS, ROBOTS, Plan, rude, run
+from . import crawls, repeating
+from .crawls import BACKENDS, ROBOTS, ROLES, WORKER, Plan, rude, run
+from .oracle import Violation
+from .run import Broken
 
 SEED = int(os.environ.get("LCC_KILL_SEED", "0")) or time.time_ns() % 100_000
 
@@ -21,6 +27,31 @@ SEED = int(os.environ.get("LCC_KILL_SEED", "0")) or time.time_ns() % 100_000
 def test_crawls_survive_kills(backend: str) -> None:
     print(f"LCC_KILL_SEED={SEED}")
     print(run(Plan(SEED, backend, kills=40, pages=40), print))
+
+
+def test_a_crawl_that_breaks_a_promise_is_added_to_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = {"kills": dict.fromkeys((*ROLES, WORKER), 3), "backend": "sqlite", "violations": 0}
+    befores: list[Counter[str]] = []
+
+    def ran(plan: Plan, tell: Any, before: Counter[str]) -> dict[str, Any]:
+        befores.append(before)
+        if len(befores) == 1:
+            return report
+        error = Broken([Violation("crawl", "the text store lacks a page")], tmp_path)
+        error.report = report | {"violations": 1}
+        raise error
+
+    monkeypatch.setattr(crawls, "run", ran)
+    monkeypatch.setattr(repeating, "stop_in_order", lambda: None)
+    path = tmp_path / "results.jsonl"
+    monkeypatch.setattr(sys, "argv", ["kill-spider", "--kills", "6", "--results", str(path)])
+    assert crawls.main() == 1
+    assert "the text store lacks a page" in capsys.readouterr().err
+    assert befores[1] == report["kills"]
+    assert crawls.main() == 1 and len(befores) == 2  # enough
+    assert "2 runs" in (said := capsys.readouterr().out) and "1 violations" in said
 
 
 SITES = attrs.evolve(generate(1, ("http://127.0.1.1:80/",), pages=10, links=4), delays={"http://127.0.1.1:80/": 2.0})
