@@ -42,11 +42,16 @@ class Total:
         self.scanned_ratio = max(self.scanned_ratio, report.scanned_ratio)
 
 
+class OtherSeed(Exception):
+    """The results of earlier runs are of another seed."""
+
+
 class Results:
     """Totals by target, and the streams that must not be forgotten.
 
     :param folder: ``results.json``, and a file for each fault.
-    :param seed: what the streams are made from; another one than that of earlier runs is refused.
+    :param seed: what the streams are made from.
+    :raises OtherSeed: it is not that of earlier runs.
     """
 
     def __init__(self, folder: Path, seed: str) -> None:
@@ -57,7 +62,7 @@ class Results:
         if self._file.exists():
             saved: dict[str, Any] = json.loads(self._file.read_text())
             if saved["seed"] != seed:
-                raise ValueError(f"{self._file} is of seed {saved['seed']!r}")
+                raise OtherSeed(f"{self._file} has streams of seed {saved['seed']!r}, not {seed!r}")
             self.totals = {name: Total(**total) for name, total in saved["totals"].items()}
 
     def total(self, target: str) -> Total:

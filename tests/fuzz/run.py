@@ -23,7 +23,7 @@ from typing import NamedTuple
 from twisted.logger import globalLogBeginner
 
 from tests.fuzz.campaign import Report, play_world
-from tests.fuzz.results import Results
+from tests.fuzz.results import OtherSeed, Results
 from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.watching import ErrorLog
@@ -137,7 +137,10 @@ def main() -> int:
     options = parser.parse_args()
     if options.replay is not None:
         return replay(options.replay)
-    results = Results(options.results, options.seed)
+    try:
+        results = Results(options.results, options.seed)
+    except OtherSeed as error:
+        parser.error(f"{error}; name another folder with --results")
     kinds = [kind for kind in TARGETS if any(word in kind.name for word in options.only or [""])]
     if not kinds:
         parser.error(f"--only: there are {', '.join(kind.name for kind in TARGETS)}")

@@ -35,6 +35,7 @@ from lcc.transport.http.server import GuardedChannel, text_header
 from lcc.transport.stream import XmlStream
 from tests.fuzz.campaign import Report, play_world
 from tests.fuzz.mutation import BYTES_MAX, mutate, segment
+from tests.fuzz.results import Results
 from tests.fuzz.target import Target
 from tests.fuzz.target_parser import Parser
 from tests.fuzz.targets import TARGETS
@@ -74,6 +75,13 @@ def test_a_slice_without_a_fault_and_runs_that_add_up(tmp_path: Path) -> None:
     assert totals.keys() == {kind.name for kind in TARGETS}
     assert all(total["streams"] == total["next"] > 0 and not total["faults"] for total in totals.values())
     assert STREAMS <= sum(total["streams"] for total in totals.values()) < 2 * STREAMS
+
+
+def test_a_folder_of_another_seed_is_refused(tmp_path: Path) -> None:
+    Results(tmp_path, "lcc").save()
+    code, text = fuzz(tmp_path, "--seed", "second")
+    assert code == 2 and "Traceback" not in text
+    assert "has streams of seed 'lcc', not 'second'; name another folder with --results" in text
 
 
 def play(kind: type[Target], home: Path, streams: int, sample: bool = False) -> Report:
