@@ -1,5 +1,5 @@
 """``python -m tests.simulation.planted`` (``make sim-proof``) plants each bug, runs seeds until one breaks a promise,
-and prints the table of doc/reliability/simulation.md; ``--only NAME`` does so for one of them."""
+and prints the table of doc/reliability/planted.md; ``--only NAME`` does so for one of them."""
 
 from __future__ import annotations
 
