@@ -65,7 +65,7 @@ def galera() -> PrivateGalera:
     try:
         return PartedGalera(ports, durable=True)
     except NoNetwork as why:
-        tell(f"nodes are killed and stopped, but not parted: {why}")
+        tell(f"nodes are killed, but not parted: {why}")
         return PrivateGalera(ports, durable=True)
 
 
