@@ -201,7 +201,8 @@ class Publisher(Service):
         if mistake:
             site.mending = telling.began  # whether or not it hears that this was accepted
             site.told_as.clear()
-        deletions = not site.mending and self._mistakes.random() < (0.5 if site.held else 0.1)
+        meant = not (site.mending or site.unheard_mistake)
+        deletions = meant and self._mistakes.random() < (0.5 if site.held else 0.1)
         welcomes: list[InitAccepted] = []
         endpoint = WatchedEndpoint(self._endpoint(chance))
 
@@ -238,6 +239,10 @@ class Publisher(Service):
             answer: Submission = await submitting
         except Unreachable as failure:
             site.unanswered += 1
+            if mistake and site.changing:
+                site.unheard_mistake = True
+            elif mistake:
+                site.mending = site.timeline.now
             if welcomes and (broke_off[0] or not failure.uncertain):
                 site.cut.add(Place(welcomes[-1].connseq, 0))
             return

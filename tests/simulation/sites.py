@@ -183,6 +183,8 @@ class Site:
         """Deletions of it are held, as it was told last."""
         self.mending = 0.0
         """When it told by mistake that it has nothing, and has not told since what it has; 0: it did not."""
+        self.unheard_mistake = False
+        """Whether such a set had no answer: what the network has of it may come behind newer sets."""
         self.changing = True
         self.accepted = 0
         self.told_last: dict[str, float] = {}
@@ -267,6 +269,8 @@ class Site:
     def come_to_rest(self) -> None:
         """Nothing changes any longer; what is beyond its quotas is removed."""
         self.changing = False
+        if self.unheard_mistake:
+            self.unheard_mistake, self.mending = False, self.timeline.now
         while self.files_max is not None and len(self.pages) > self.files_max:
             self.remove(max(self.pages))
         while self.space_max_bytes is not None and self.size_bytes > self.space_max_bytes:
