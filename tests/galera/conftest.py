@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from lcc.testing.galera import NODES, GaleraNode, PrivateGalera
 from tests.support.waiting import wait_for
+
+from .kit import Place
 
 
 @pytest.fixture
@@ -26,3 +29,10 @@ def are_together(cluster: PrivateGalera) -> bool:
 
 def _is_together(node: GaleraNode) -> bool:
     return node.status("wsrep_cluster_size") == str(NODES) and node.serves()
+
+
+@pytest.fixture
+def place(cluster: PrivateGalera, tmp_path: Path) -> Iterator[Place]:
+    place = Place(cluster, tmp_path)
+    yield place
+    place.close()

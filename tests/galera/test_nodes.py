@@ -5,67 +5,27 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from random import Random
 from typing import Any
 
 import pymysql
 import pytest
 
-from lcc.config import DatabaseConfig
 from lcc.errors import Busy, StoreUnavailable
 from lcc.model import Provider, SetStart
-from lcc.storage.database.database import BlockingDatabase
 from lcc.storage.database.tables.order_rows import add_order
 from lcc.storage.database.transactions import Txn
 from lcc.storage.providers.providers import add_provider, list_providers
 from lcc.storage.providers.sessions import Login, count_sessions
 from lcc.storage.providers.sessions import _Draw as Draw
 from lcc.storage.queue.write_transaction import WriteTransaction, claim_run
-from lcc.testing.galera import GaleraNode, PrivateGalera
+from lcc.testing.galera import GaleraNode
 from tests.support.waiting import wait_for
 
+from .kit import Place, counter, node_of
+
 pytestmark = pytest.mark.long
-
-
-class Place:
-    """An empty database of the cluster.
-
-    :ivar open: opens it at these nodes, in this order.
-    """
-
-    def __init__(self, cluster: PrivateGalera, folder: Path) -> None:
-        self.cluster = cluster
-        self.name = cluster.new_database().rpartition("/")[2]
-        self._folder = folder
-        self._open: list[BlockingDatabase] = []
-
-    def open(self, *nodes: GaleraNode, retries: int = 8, query_timeout: float = 120.0) -> BlockingDatabase:
-        settings = DatabaseConfig(retries=retries, connect_timeout=5.0, query_timeout=query_timeout)
-        url = self.cluster.url(self.name, *nodes)
-        self._open.append(BlockingDatabase(url, self._folder, settings, random=Random(len(self._open))))
-        return self._open[-1]
-
-    def close(self) -> None:
-        for database in self._open:
-            database.close()
-
-
-@pytest.fixture
-def place(cluster: PrivateGalera, tmp_path: Path) -> Iterator[Place]:
-    place = Place(cluster, tmp_path)
-    yield place
-    place.close()
-
-
-def node_of(txn: Txn) -> str:
-    return str(txn.value("SELECT @@wsrep_node_name"))
-
-
-def counter(txn: Txn, name: str) -> int:
-    return int(txn.value("SELECT value FROM counters WHERE name = ?", [name]))
 
 
 def test_tables_are_made_at_all_nodes(place: Place) -> None:
@@ -176,21 +136,6 @@ def test_providers_registered_at_several_nodes_get_ids_of_their_own(place: Place
         pids = [pid for result in threads.map(register, range(len(databases))) for pid in result]
     assert len(set(pids)) == len(pids) == 10 * len(databases)
     assert len(databases[0].interact(list_providers)) == len(pids)
-
-
-def test_a_killed_node_is_left_for_the_next(place: Place) -> None:
-    first, second, third = place.cluster.nodes
-    database = place.open(first, second, third, retries=100)
-    assert [database.write(claim_run), database.interact(node_of)] == [1, "node1"]
-    first.kill()
-    assert database.write(claim_run) == 2
-    assert database.interact(node_of) == "node2"
-    first.start_again()
-    # It stays there, and a new one begins with the first again.  Each sees all.
-    assert database.write(claim_run) == 3 and database.interact(node_of) == "node2"
-    other = place.open(first, second, third)
-    assert other.write(claim_run) == 4 and other.interact(node_of) == "node1"
-    assert place.open(third).interact(counter, "qm_run") == 4
 
 
 def test_a_node_that_hangs_is_left_for_the_next(place: Place) -> None:
