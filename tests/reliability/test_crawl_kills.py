@@ -22,6 +22,14 @@ from .run import Broken
 SEED = int(os.environ.get("LCC_KILL_SEED", "0")) or time.time_ns() % 100_000
 
 
+def test_crawls_survive_a_few_kills() -> None:
+    """One of the two sites has a Crawl-delay, so that there is time for them."""
+    print(f"LCC_KILL_SEED={SEED}")
+    report = run(Plan(SEED, "sqlite", kills=3, hosts=2, pages=7, pace_seconds=0.5, plain_share=0.0), print)
+    print(report)
+    assert report["kills"] and report["pages"] > 1, "it has done nothing"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_crawls_survive_kills(backend: str) -> None:

@@ -9,6 +9,14 @@ from lcc.roles.qm.maintenance.slots import SlotOpener
 from .week import growing, kept, run_week
 
 
+def test_an_hour_of_it() -> None:
+    """All is told, fetched and polled; what grows wants more time."""
+    wrong, events = run_week("0", period=1200.0, periods=3)
+    lacking = [text for text in wrong if text.startswith("period ")]
+    assert not lacking, "\n".join(lacking)
+    assert events > 10_000
+
+
 @pytest.mark.long
 def test_nothing_grows_in_six_hours() -> None:
     wrong, events = run_week("0", period=3600.0, periods=6)

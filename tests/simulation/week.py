@@ -63,6 +63,8 @@ _CONTAINERS = (dict, list, set, deque, tuple)
 USER, WATCHED = "10.0.0.9", "10.2.0.1"
 _NOTICES = 12
 """Times in a period that notifiers look what is to be told, on the average."""
+_REMEMBERED_LEAST = 3600
+"""Seconds; deletions cannot be forgotten earlier."""
 _FETCHED_SECONDS = 30.0
 """So long after its set began a page is fetched, if its hours are open."""
 _TASK_PAGES = 8
@@ -132,7 +134,7 @@ class Week(World):
             "read_ahead": 20,
             "slot_seconds": self._slots.slot_seconds,
             "housekeeping_period": int(period / 24),
-            "tombstones_kept": int(period),
+            "tombstones_kept": max(int(period), _REMEMBERED_LEAST),
             "notifier_sets_max": 4,  # twice as many answers are kept: so many there are after the first period
         }
         self.lcc = Lcc(self, LccSettings(True, False, True, sizes, 1.0))
