@@ -135,7 +135,7 @@ test: venv system
 # What takes long, in full: the slow tests on both databases, random kills and clocks in more rounds; of all other
 # folders what is marked as long (but for "make test-deb").
 LONG_TESTS = tests/integration tests/engines tests/galera tests/reliability tests/strings tests/cuts \
-	tests/benchmarks tests/cu/test_resourcesync.py tests/export/test_wacz.py tests/documents/test_zsh.py \
+	tests/benchmarks tests/cu/test_resourcesync.py tests/export/test_guardian.py tests/export/test_wacz.py tests/documents/test_zsh.py \
 	tests/qm/test_random_clocks.py tests/robots tests/simulation tests/storage/test_frontier_model.py \
 	tests/transport/test_pipes.py tests/frontend tests/admin/test_show.py
 

@@ -13,9 +13,10 @@ from random import Random
 
 import pytest
 
+from tests.support.switches import LONG
 from tests.support.waiting import wait_for
 
-ROUNDS = 30
+ROUNDS, FEW = (30, 5) if LONG else (5, 2)
 EXPORTER = """
 import sys
 from lcc.export.consumers import Command
@@ -88,7 +89,7 @@ def are_gone(there: dict[str, int]) -> bool:
 @pytest.mark.parametrize("victim", ["exporter", "its group", "guardian, then nobody", "consumer"])
 def test_no_half_is_taken_for_the_whole(tmp_path: Path, victim: str) -> None:
     random = Random(victim)
-    for number in range(ROUNDS if victim in ("exporter", "its group") else 5):
+    for number in range(ROUNDS if victim in ("exporter", "its group") else FEW):
         folder = tmp_path / str(number)
         folder.mkdir()
         process = begin(folder)
@@ -118,7 +119,7 @@ def test_no_half_is_taken_for_the_whole(tmp_path: Path, victim: str) -> None:
 
 def test_all_of_its_group_is_killed_first(tmp_path: Path) -> None:
     """A pipeline, whose last part would see an end, too."""
-    for number in range(5):
+    for number in range(FEW):
         folder = tmp_path / str(number)
         folder.mkdir()
         process = begin(folder, ("sh", "-c", "cat | cat | (cat > got; echo > ended)"))
