@@ -85,6 +85,7 @@ class Plan:
     :ivar kills: in all.
     :ivar pace_seconds: between two faults, on average, if the crawl makes progress meanwhile.
     :ivar plain_share: of the starts, those that are not forked (:mod:`tests.support.processes.starting`).
+    :ivar late_seconds: so much nearer than their Crawl-delay two requests may come.
     """
 
     seed: int
@@ -94,6 +95,7 @@ class Plan:
     pages: int = 50
     pace_seconds: float = 0.8
     plain_share: float = PLAIN_SHARE
+    late_seconds: float = LATE_SECONDS
 
 
 class Run:
@@ -229,7 +231,7 @@ class Run:
             *self.world.faults(),
             *self._frontier(),
             *self._texts(),
-            *rude(self.world.sites, self.world.server.requests()),
+            *rude(self.world.sites, self.world.server.requests(), self.plan.late_seconds),
         ]
         for name in list(self.world.system.processes):
             try:
@@ -277,10 +279,11 @@ def role_of(name: str) -> str:
     return name.rstrip("0123456789")
 
 
-def rude(sites: LinkedSites, log: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def rude(sites: LinkedSites, log: Sequence[Mapping[str, Any]], late_seconds: float = LATE_SECONDS) -> Iterator[str]:
     """What a polite robot does not do.
 
     :param log: of nginx.
+    :param late_seconds: as of :class:`Plan`.
     """
     allowed = {site_path(page) for page in sites.closure()}
     delays = {urlsplit(root).hostname: seconds for root, seconds in sites.delays.items()}
@@ -301,7 +304,7 @@ def rude(sites: LinkedSites, log: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         # What came before the first page was asked for when nobody knew of a delay.
         paced = requests[next((n for n, each in enumerate(requests) if each[2] != ROBOTS), 0) :]
         for before, after in pairwise(paced):
-            if after[0] - before[0] < delays.get(site, 0.0) - LATE_SECONDS:
+            if after[0] - before[0] < delays.get(site, 0.0) - late_seconds:
                 yield f"nginx: {site} asks for {delays[site]} s between fetches: {before}, {after}"
                 break
 

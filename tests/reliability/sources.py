@@ -202,13 +202,16 @@ class SourcesRun(Run):
     def rest(self) -> None:
         if not self._polled:
             # What the first poll has found is worked off before the second one begins.
-            since = time.time()
-            wait_for("each document is polled twice", lambda: self._polls(since) >= 2, PATIENCE_SECONDS, 2.0)
+            self.wait_for_polls(time.time())
             self._tasks("suspend")
             self._polled = True
         super().rest()
 
-    def _polls(self, since: float) -> int:
+    def wait_for_polls(self, since: float) -> None:
+        """Returns when each document was polled twice."""
+        wait_for("each document is polled twice", lambda: self.polls(since) >= 2, PATIENCE_SECONDS, 2.0)
+
+    def polls(self, since: float) -> int:
         """How often each document was polled, at least."""
         assert self.world is not None
         times = dict.fromkeys((f"/{each.name}/{name}" for each in self.providers for name in DOCUMENTS), 0)

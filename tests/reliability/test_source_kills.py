@@ -12,13 +12,15 @@ import attrs
 import pytest
 
 from tests.support.databases import need_galera
+from tests.support.waiting import wait_for
 
 from .cluster import Kind, Registered
 from .evidence import Evidence, Row, Stats
 from .journal import ACCEPTED, DELETE, UNKNOWN, UPDATE, Changed, Journal, Op, Push, ToldSet
 from .oracle import Case
 from .pages import content
-from .run import run
+from .run import PATIENCE_SECONDS, run
+from .sites import FEED, SITEMAP
 from .sources import BACKENDS, SourcesRun, plan_of
 from .sources_oracle import (
     check_items,
@@ -31,10 +33,33 @@ from .sources_oracle import (
 )
 
 SEED = int(os.environ.get("LCC_KILL_SEED", "0")) or time.time_ns() % 100_000
-KILLS = 8
+KILLS, FEW = 8, 3
 PORT = 8000
 ROOT = f"http://127.0.0.1:{PORT}/p/"
 SITE = Registered(1, "secret", "p", Kind())
+
+
+class Quick(SourcesRun):
+    """Its documents are polled at once in the end."""
+
+    def wait_for_polls(self, since: float) -> None:
+        for number in (1, 2):
+            for each in self.providers:
+                root = f"http://127.0.0.1:{self.port}/{each.name}/"
+                self.cluster.admin("sitemap", "poll", f"{root}{SITEMAP}")
+                self.cluster.admin("feed", "poll", f"{root}{FEED}")
+            wait_for("each document is polled", lambda number=number: self.polls(since) >= number, PATIENCE_SECONDS)  # type: ignore[misc]
+
+
+def test_sources_survive_a_few_kills() -> None:
+    """All roles work, few of them are killed in so short a time, and the oracle is that of the long runs."""
+    print(f"LCC_KILL_SEED={SEED}")
+    plan = attrs.evolve(plan_of(SEED, "sqlite", kills=FEW, sites=1, plain_share=0.0), pace_seconds=2.0, robots=1)
+    report = run(plan, print, Quick)
+    print(report)
+    assert sum(report["kills"].values()) >= FEW
+    for what in ("polls", "pages", "deliveries", "cached"):
+        assert report[what], what
 
 
 @pytest.mark.long
