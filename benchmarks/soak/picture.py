@@ -11,7 +11,7 @@ from soak.samples import Window
 def spec(found: Sequence[Window], spans: list[dict[str, Any]], title: str) -> dict[str, Any]:
     """For plot.py."""
     minutes = [window.time / 60 for window in found]
-    roles = list(found[0].resident_mb)
+    roles = list(found[0].resident_mb) if found else []
 
     def line(name: str, values: Sequence[float | None]) -> dict[str, Any]:
         known = [(x, y) for x, y in zip(minutes, values, strict=True) if y is not None]

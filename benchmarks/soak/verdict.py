@@ -30,6 +30,7 @@ REMOVAL_LAG_SECONDS_MAX = 15.0
 """[qm] looks for what has become due every ten seconds."""
 MEMORY_MAX_MB = {"uns": 150.0, "qm": 150.0, "botm": 80.0, "bot": 80.0}
 """Under overload.  The limits of what waits in memory to be absorbed are [qm] absorb_backlog_max and _bytes."""
+NOT_SEEN = "no window is whole"
 LATENCY_LIMIT = f"{LATENCY_GROWTH:g} times the least, and {LATENCY_SLACK_MS:g} ms"
 
 
@@ -82,6 +83,9 @@ def keeps_up(found: Sequence[Window], meant: float) -> Finding:
 
     :param meant: pages a second, single ones included, as in the windows.
     """
+    what = "half the rate is kept up with"
+    if not found:
+        return Finding(what, False, NOT_SEEN, "")
     told = [statistics.mean(window.told for window in part) for part in quarters(found)]
     rates = [statistics.mean(window.rate for window in part) for part in quarters(found)]
     queues = [statistics.median(window.queued for window in part) for part in quarters(found)]
@@ -97,17 +101,17 @@ def keeps_up(found: Sequence[Window], meant: float) -> Finding:
         f"{100 * FETCHED_PART:g} % of {meant:.0f} accepted, {100 * FETCHED_PART:g} % of these fetched,"
         f" {BACKLOG_SECONDS:g} s of them queued"
     )
-    return Finding("half the rate is kept up with", kept, figures, limit)
+    return Finding(what, kept, figures, limit)
 
 
 def removed_in_time(found: Sequence[Window]) -> Finding:
     """The files of content that was replaced do not pile up."""
+    what, limit = "replaced files are removed at half the rate", f"{REMOVAL_LAG_SECONDS_MAX:g} s"
+    if not found:
+        return Finding(what, False, NOT_SEEN, limit)
     lags = [statistics.median(window.removal_lag_seconds for window in part) for part in quarters(found)]
     figures = f"the oldest is {_listed(lags, 1)} s overdue, median of the windows"
-    limit = f"{REMOVAL_LAG_SECONDS_MAX:g} s"
-    return Finding(
-        "replaced files are removed at half the rate", max(lags) <= REMOVAL_LAG_SECONDS_MAX, figures, limit
-    )
+    return Finding(what, max(lags) <= REMOVAL_LAG_SECONDS_MAX, figures, limit)
 
 
 def overload_told(reasons: Sequence[str], sets: Mapping[int, int]) -> Finding:
