@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 import attrs
 
-from lcc.feeds.bombs import refuse_bombs
+from lcc.feeds.bombs import plain_prolog, refuse_bombs
 from lcc.feeds.encodings import legal_references
 from lcc.feeds.faults import FeedFault, NotAFeed
 from lcc.feeds.words import tidy, tidy_line
@@ -61,7 +61,7 @@ def parse_feed(data: bytes, base: str, limits: ParseLimits) -> ParsedFeed:
 
     headers = {"content-type": "application/xml; charset=utf-8", "content-location": base}
     try:
-        parsed = feedparser.parse(io.BytesIO(legal_references(data)), response_headers=headers)
+        parsed = feedparser.parse(io.BytesIO(legal_references(plain_prolog(data))), response_headers=headers)
     except MemoryError:
         raise
     except Exception as error:  # whatever its documents make feedparser do: it is an error of this job

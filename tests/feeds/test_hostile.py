@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lcc.feeds.bombs import ENTITIES_MAX, plain_prolog
 from lcc.feeds.encodings import to_utf8
 from lcc.feeds.faults import FeedFault
 from lcc.feeds.parsing import ParseLimits, parse_feed
@@ -70,3 +73,34 @@ def test_a_run_with_it(changes: list[tuple[int, int, bytes]]) -> None:
         worked(changed(changes))
     except FeedFault as error:
         assert ":" in str(error) and "should be mended" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("prolog", "left"),
+    [
+        (b"<?" + b"\n" * 300_000, b"<?\n"),
+        (b"\n<!DOCTYPE" * 300_000, b"\n"),
+        (b"\n<!ENTITY" * ENTITIES_MAX, b"\n"),
+        (b"\n \n<!ENTITY x>" * ENTITIES_MAX, b"\n<!ENTITY x>" * ENTITIES_MAX),
+        (b"<!DOCTYPE a [ <!ENTITY b 'c" + b" " * 300_000 + b"'>", b"<!DOCTYPE a [ <!ENTITY b 'c '>"),
+        (b"<?xml version='1.0'?>\n\n  ", b"<?xml version='1.0'?>\n\n  "),
+    ],
+)
+def test_what_keeps_feedparser_busy_is_left_out(prolog: bytes, left: bytes) -> None:
+    """It needs the square of the length for it: the first of these takes minutes."""
+    assert plain_prolog(prolog + FULL[FULL.index(b"<rss") :]) == left + FULL[FULL.index(b"<rss") :]
+    assert [item.title for item in parse_feed(prolog + FULL, URL, ParseLimits()).items] == ["One", "Two"]
+
+
+def test_too_many_declarations_are_refused_whether_or_not_they_are_any() -> None:
+    with pytest.raises(FeedFault, match="declares more than 1000 entities"):
+        parse_feed(b"\n<!ENTITY x>" * (ENTITIES_MAX + 1) + FULL, URL, ParseLimits())
+
+
+@given(st.lists(st.sampled_from([b"<", b">", b"!", b"a", b" ", b"\n", b" " * 150, b"<!ENTITY", b"<!DOCTYPE"])))
+def test_what_follows_the_first_element_stays(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    at = re.search(rb"<\w", data)
+    plain = plain_prolog(data)
+    assert plain.endswith(data if at is None else data[at.start() :])
+    assert plain_prolog(plain) == plain
