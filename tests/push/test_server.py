@@ -168,6 +168,36 @@ def test_a_proven_key_is_looked_at_again(world: World) -> None:
     assert world.push("c")[0] == 403
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("fault", [FetchError("connect-refused", "refused"), FetchError.from_status(404)])
+def test_a_key_does_not_wait_for_a_clock_that_was_set_back(world: World, fault: FetchError, restarts: bool) -> None:
+    world.clock_ahead = 86_400
+    world.pass_time(1)
+    world.sites.files[FILE] = fault
+    world.push("a")
+    world.pass_time(1)
+    world.clock_ahead = 0
+    world.sites.files[FILE] = KEY.encode()
+    if restarts:
+        world.restart()
+    world.pass_time(2)
+    assert len(world.sites.asked) == 1, "it waits as long as it ever does"
+    world.pass_time(world.settings.retry_interval)
+    assert world.push("b")[0] in (200, 202)
+    world.pass_time(2)
+    assert world.uns.urls[-1][1] == [SITE + "b"]
+
+
+def test_a_key_that_an_operator_has_refused_stays_so_when_a_clock_is_set_back(world: World) -> None:
+    world.sites.files[FILE] = KEY.encode()
+    world.push("a")
+    world.pass_time(1)
+    world.tables.now(decide_key, "www.example.org", False, 1 << 40)
+    world.clock_ahead = -86_400
+    world.pass_time(world.settings.retry_interval + 2)
+    assert world.push("b") == (403, {"error": "the operator has refused this site"})
+
+
 def test_an_operator_approves(open_world: Callable[..., World]) -> None:
     world = open_world()
     world.sites.files[FILE] = KEY.encode()

@@ -36,6 +36,7 @@ from lcc.roles.push.prover import Prover
 from lcc.roles.push.sets import SetIntake
 from lcc.roles.push.subscriber import Subscriber
 from lcc.roles.push.teller import Teller
+from lcc.roles.wall_clock import WallClock
 from lcc.storage.database.database import Database
 from lcc.storage.providers.watched import roots_on
 from lcc.storage.push.store import PURGED_AT_ONCE, Arrival, PushStore
@@ -89,7 +90,9 @@ class PushServer:
         ended: Callable[[], object],
     ) -> None:
         self.settings = settings
-        self.now = now
+        self.now: Callable[[], float] = WallClock(now, clock, self._stepped)
+        self._steps, self._steps_bounded = 1, 0
+        """How often the wall clock was set, the start included; up to which of these what waits was looked at."""
         self.counters = Counters()
         self.draws = Draws()
         self.claimed: Callable[[PushClaim], object] = lambda claim: None
@@ -105,7 +108,7 @@ class PushServer:
         self._ended = ended
         self._requests = Throttle(settings.requests_max, settings.throttle_window)
         self._new_keys = Throttle(settings.keys_max, settings.throttle_window)
-        self._prover = Prover(settings, files, store, main, self.draws, now, self.counters, self._proof_ended)
+        self._prover = Prover(settings, files, store, main, self.draws, self.now, self.counters, self._proof_ended)
         registers = settings.unknown_sites == "register"
         self._teller = Teller(store, main, self.draws, registers, self.counters, self._answered)
         self._ticker = LoopingCall(self._tick)
@@ -254,6 +257,7 @@ class PushServer:
                 self.is_claimed = True
                 self.claimed(claim)
             await self.store.check()
+            await self._bound_waits()
             if self._clock.seconds() >= self._purge_due:
                 await self._purge()
             self._prover.tick()
@@ -271,6 +275,17 @@ class PushServer:
         except Exception as error:
             self.trouble = str(error)
             _log.failure("Periodic tick failed")
+
+    def _stepped(self, step: float) -> None:
+        """The wall clock was set by so many seconds; less than 0: back."""
+        self._steps += 1
+
+    async def _bound_waits(self) -> None:
+        """The wall clock may have been set back, also while no push server ran: no key waits for too long."""
+        now, steps = int(self.now()), self._steps
+        if self._steps_bounded < steps:
+            await self.store.bound_waits(now, self._prover.longest_waits)
+            self._steps_bounded = steps
 
     async def _purge(self) -> None:
         more = await self.store.purge(int(self.now()) - self.settings.keep) >= PURGED_AT_ONCE

@@ -25,7 +25,7 @@ from lcc.roles.push.counters import Counters
 from lcc.roles.push.draws import Draws
 from lcc.storage.database.database import Database
 from lcc.storage.providers.watched import provider_of
-from lcc.storage.push.store import PushStore
+from lcc.storage.push.store import LongestWait, PushStore
 
 _log = Logger()
 
@@ -73,6 +73,24 @@ class Prover:
             settings.checks_at_once // 4,
         )
         self.tick, self.stop = self._places.tick, self._places.stop
+
+    @property
+    def longest_waits(self) -> list[LongestWait]:
+        """Of keys, by their states."""
+        settings = self._settings
+        failing = [
+            LongestWait(
+                KeyState.WAITING, doubled_seconds(_WAIT_SECONDS, failures - 1, settings.check_interval), failures
+            )
+            for failures in range(1, settings.attempts_max)
+        ]
+        return [
+            LongestWait(KeyState.WAITING, 0, 0),
+            *failing,
+            LongestWait(KeyState.APPROVED, _UNS_SECONDS),
+            LongestWait(KeyState.PROVEN, settings.check_interval),
+            LongestWait(KeyState.REFUSED, settings.retry_interval),
+        ]
 
     async def _look(self, key: SiteKey) -> None:
         new = key

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from lcc.model.push.pushes import KeyState, SiteKey
 from lcc.storage.database.transactions import Txn
-from lcc.storage.push.store import KEYS, as_key
+from lcc.storage.push.store import KEYS, REFUSED_BY_OPERATOR, as_key
 
-REFUSED = "the operator has refused this site"
 REFUSED_SECONDS = 365 * 86400
 """How long new pushes with a key are refused that an operator has refused."""
 SHOWN_MAX = 1000
@@ -63,7 +62,7 @@ def decide_key(txn: Txn, host: str, approve: bool, until: int) -> int:
         txn.execute_in(update, found)
         return len(found)
     update = "UPDATE pushkey SET state = 'refused', why = ?, due_time = ? WHERE id IN ({in})"
-    txn.execute_in(update, found, [REFUSED, until])
+    txn.execute_in(update, found, [REFUSED_BY_OPERATOR, until])
     update = "UPDATE pushset SET state = 3, urls = '', answer = ? WHERE state = 0 AND keyid IN ({in})"
-    txn.execute_in(update, found, [REFUSED])
+    txn.execute_in(update, found, [REFUSED_BY_OPERATOR])
     return len(found)

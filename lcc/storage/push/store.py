@@ -35,6 +35,7 @@ from lcc.storage.push.subscriptions import SubscriptionStore
 SET_URLS = 500
 """URLs of one set, as of other notifiers."""
 WHY_CHARS = 1000
+REFUSED_BY_OPERATOR = "the operator has refused this site"
 RECORDS_SHOWN = 20
 RECORDS_MAX = 1_000_000
 """Answered sets that are kept, however young they are."""
@@ -80,6 +81,17 @@ class Answer(NamedTuple):
     number: int
     told: bool
     text: str = ""
+
+
+class LongestWait(NamedTuple):
+    """How long a key may wait, in seconds.
+
+    :ivar failures: of keys in this state those with so many; None: all.
+    """
+
+    state: KeyState
+    seconds: int
+    failures: int | None = None
 
 
 def key_id(key: str, location: str) -> bytes:
@@ -169,6 +181,13 @@ class PushStore:
         :returns: how many URLs wait for the proof no longer.
         """
         return self.write(_save_key, key, order)
+
+    def bound_waits(self, now: int, longest: Sequence[LongestWait]) -> Deferred[None]:
+        """The wall clock may have been set back: what was noted by it before is not waited for any longer than usual.
+
+        What an operator has refused stays so.
+        """
+        return self.write(_bound_waits, now, list(longest))
 
     def outbox(self, after: int, limit: int) -> Deferred[list[PushSet]]:
         """Sets that are to be told, with greater numbers, in order."""
@@ -310,6 +329,17 @@ def _save_key(txn: Txn, key: SiteKey, order: int) -> int:
         txn.execute(sql, [_REFUSED, key.why[:WHY_CHARS], *waiting])
         return count
     return 0
+
+
+def _bound_waits(txn: Txn, now: int, longest: Sequence[LongestWait]) -> None:
+    for state, seconds, failures in longest:
+        sql = "UPDATE pushkey SET due_time = ? WHERE state = ? AND due_time > ? AND why <> ?"
+        until = now + seconds
+        values: list[Any] = [until, state.value, until, REFUSED_BY_OPERATOR]
+        if failures is not None:
+            sql += " AND failures = ?"
+            values.append(failures)
+        txn.execute(sql, values)
 
 
 def _outbox(txn: Txn, after: int, limit: int) -> list[PushSet]:

@@ -107,7 +107,10 @@ class Uns:
 
 
 class World:
-    """A push server with all that it works with; :meth:`restart` loses what is in memory."""
+    """A push server with all that it works with; :meth:`restart` loses what is in memory.
+
+    :ivar clock_ahead: somebody has set the wall clock forward by so many seconds.
+    """
 
     def __init__(self, backend: Backend, **settings: Any) -> None:
         self.settings = PushConfig(listen="tcp:1", any_port=True, **settings)
@@ -115,7 +118,7 @@ class World:
         self.main = DirectDatabase(backend.url, backend.home)
         self.clock = Clock()
         self.sites = Sites()
-        self.ended = 0
+        self.ended = self.clock_ahead = 0
         self.restart()
 
     def restart(self) -> None:
@@ -136,7 +139,13 @@ class World:
         main: Any = self.main
         clock = self.clock
         server = PushServer(
-            self.settings, PushStore(tables), main, files, clock, lambda: NOW + self.clock.seconds(), ended
+            self.settings,
+            PushStore(tables),
+            main,
+            files,
+            clock,
+            lambda: NOW + self.clock_ahead + self.clock.seconds(),
+            ended,
         )
         server.claimed = lambda _: setattr(server.draws, "link", self.uns)
         return server
