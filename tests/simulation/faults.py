@@ -9,15 +9,16 @@ from random import Random
 import attrs
 
 from lcc.storage.disk.content_paths import ATTEMPTS
-from lcc.testing.simulated.database import DatabaseFaults, DatabaseServer
+from lcc.testing.simulated.database import DatabaseFaults
 from lcc.testing.simulated.timeline import EPOCH
 
-from . import move_faults, registration_faults
+from . import move_faults, push_faults, registration_faults, store_faults
 from .crawl import LEASE_SECONDS as SPIDER_LEASE_SECONDS
 from .crawl import SPIDER_NAMES
 from .fault import Fault
 from .one_lcc import Lcc
 from .promises import Promises
+from .pushers import PushingSite
 from .sites import SiteFaults
 from .system import System
 from .tasks import LEASE_SECONDS, MANAGER_NAMES, SCHEDULER
@@ -65,6 +66,8 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
         faults += move_faults.plan(system, until_seconds) + restores
     if system.newcomers:
         faults += registration_faults.plan(system, until_seconds)
+    if system.pushing:
+        faults += push_faults.plan(system, until_seconds)
     return sorted(faults, key=lambda fault: fault.time)
 
 
@@ -190,7 +193,10 @@ def heal(system: System, faults: list[Fault]) -> None:
     if any(fault.kind in LOSING for fault in faults):
         for watched in system.watched:
             watched.tell_all()
+        for site in system.pushing:
+            site.pushed.tell_all()
     system.checks.clear()
+    system.storing.clear()
     system.making.clear()
     network = system.network
     for machine in system.machines.values():
@@ -279,20 +285,6 @@ def _workers_fail(system: System, _: Promises, fault: Fault) -> None:
         system.tasks.hall.fails_until = system.timeline.now + fault.seconds
 
 
-def _answers_lost(system: System, _: Promises, fault: Fault) -> None:
-    """Of transactions, which are done."""
-    _troubled(system, system.database, fault, DatabaseFaults(answer_lost=0.3))
-
-
-def _troubled(system: System, database: DatabaseServer, fault: Fault, faults: DatabaseFaults) -> None:
-    database.faults = faults
-
-    def over() -> None:
-        database.faults = DatabaseFaults()
-
-    system.timeline.call_later(fault.seconds, None, over)
-
-
 def _cut_off(system: System, promises: Promises, fault: Fault) -> None:
     """A machine is cut off while sites answer it slowly, and the queue manager is another one before it is back."""
     _slow_sites(system, 2.0, _SOME_SLOW)
@@ -334,44 +326,6 @@ def _reset(system: System, _: Promises, fault: Fault) -> None:
 
 def _slow(system: System, _: Promises, fault: Fault) -> None:
     system.network.slow_until = system.timeline.now + fault.seconds
-
-
-def _database_away(system: System, _: Promises, fault: Fault) -> None:
-    system.databases[fault.target].away_until = system.timeline.now + fault.seconds
-
-
-def _database_slow(system: System, _: Promises, fault: Fault) -> None:
-    system.databases[fault.target].slow_until = system.timeline.now + fault.seconds
-
-
-def _database_full(system: System, _: Promises, fault: Fault) -> None:
-    system.databases[fault.target].full_until = system.timeline.now + fault.seconds
-
-
-def _database_troubles(system: System, _: Promises, fault: Fault) -> None:
-    chance = fault.chance
-    rates = [chance.choice((0.0, 0.05, 0.3)) for _ in range(3)]
-    _troubled(system, system.databases[fault.target], fault, DatabaseFaults(*rates))
-
-
-def _disk_full(system: System, _: Promises, fault: Fault) -> None:
-    disk = system.machines[fault.target].disk
-    disk.is_full = True
-
-    def over() -> None:
-        disk.is_full = False
-
-    system.timeline.call_later(fault.seconds, None, over)
-
-
-def _disk_faulty(system: System, _: Promises, fault: Fault) -> None:
-    disk, chance = system.machines[fault.target].disk, fault.chance
-    disk.fault_rates = {
-        operation: chance.choice((0.02, 0.2, 1.0))
-        for operation in ("read", "write", "sync", "name")
-        if chance.random() < 0.5
-    }
-    system.timeline.call_later(fault.seconds, None, disk.fault_rates.clear)
 
 
 def _web_troubles(system: System, _: Promises, fault: Fault) -> None:
@@ -486,11 +440,33 @@ def _at_making(system: System, promises: Promises, fault: Fault) -> None:
         if fault.target == "kill":
             _kill(system, promises, attrs.evolve(fault, kind="kill", target=target))
             return
-        faults = lcc.database.faults
-        faults.answer_lost = 1.0  # of this transaction, and of no other
-        system.timeline.call_later(0, None, setattr, faults, "answer_lost", 0.0)
+        _lose_answer(system, lcc)
 
     system.making.append(act)
+
+
+def _at_push(system: System, promises: Promises, fault: Fault) -> None:
+    """When the push server next writes its tables: before it hears of that, or moments later."""
+    chance, kind = fault.chance, fault.target
+    if kind == "answer-lost":
+        system.storing.append(lambda: _lose_answer(system, system.lcc))
+        return
+    if kind == "kill-uns":
+        target = chance.choice([role for role in system.lcc.roles if "uns" in role])
+        act = attrs.evolve(fault, kind="kill", target=target)
+    elif kind == "part":
+        act = attrs.evolve(fault, target=f"{system.lcc.hosts.push}~{chance.choice(system.lcc.hosts.unses)}")
+    else:
+        act = attrs.evolve(fault, target="push")
+    delay = chance.choice((0.0, chance.expovariate(1 / 0.005), chance.expovariate(1 / 0.1)))
+    happen = KINDS["kill" if kind == "kill-uns" else kind].happen
+    system.storing.append(lambda: system.timeline.call_later(delay, None, happen, system, promises, act))
+
+
+def _lose_answer(system: System, lcc: Lcc) -> None:
+    faults = lcc.database.faults
+    faults.answer_lost = 1.0  # of this transaction, and of no other
+    system.timeline.call_later(0, None, setattr, faults, "answer_lost", 0.0)
 
 
 @attrs.frozen
@@ -512,7 +488,8 @@ class Kind:
 def _roles(system: System) -> list[str]:
     """Those that anything may befall."""
     newcomers = [newcomer.process for newcomer in system.newcomers]
-    others = [role for role in ("user", "notifier", *newcomers) if role in system.roles]
+    pushing = [site.process for site in system.pushing if isinstance(site, PushingSite)]
+    others = [role for role in ("user", "notifier", *newcomers, *pushing) if role in system.roles]
     front = [] if system.front is None else system.front.roles
     return [*(role for lcc in system.lccs for role in lcc.roles), *front, *others]
 
@@ -575,12 +552,12 @@ KINDS = {
     "branch": Kind(_branch, _a_botm, 1.5, 3),
     "reset": Kind(_reset, _the_database, 3, 1),
     "slow": Kind(_slow, _the_database, 0.5, 6),
-    "database-away": Kind(_database_away, _the_database, 1, 4),
-    "database-slow": Kind(_database_slow, _the_database, 0.5, 4),
-    "database-full": Kind(_database_full, _the_database, 0.7, 5),
-    "database-troubles": Kind(_database_troubles, _the_database, 1, 8),
-    "disk-full": Kind(_disk_full, _a_host, 1, 6),
-    "disk-faulty": Kind(_disk_faulty, _a_host, 0.7, 5),
+    "database-away": Kind(store_faults.database_away, _the_database, 1, 4),
+    "database-slow": Kind(store_faults.database_slow, _the_database, 0.5, 4),
+    "database-full": Kind(store_faults.database_full, _the_database, 0.7, 5),
+    "database-troubles": Kind(store_faults.database_troubles, _the_database, 1, 8),
+    "disk-full": Kind(store_faults.disk_full, _a_host, 1, 6),
+    "disk-faulty": Kind(store_faults.disk_faulty, _a_host, 0.7, 5),
     "web-troubles": Kind(_web_troubles, _a_site, 1.5, 15),
     "attempt-lost": Kind(_content_damage, _a_botm, 0.4, 1),
     "restore": Kind(_restore, _the_database, 0.2, 5),
@@ -589,8 +566,9 @@ KINDS = {
     "spider-parted": Kind(_part, _two_hosts, 0, 8),
     "unheard": Kind(_unheard, _a_host, 0, 6),
     "workers-fail": Kind(_workers_fail, _a_host, 0, 16),
-    "answers-lost": Kind(_answers_lost, _the_database, 0, 6),
+    "answers-lost": Kind(store_faults.answers_lost, _the_database, 0, 6),
     "clock-step": Kind(_clock_step, _a_host, 0, 0),
+    push_faults.AT_PUSH: Kind(_at_push, _a_role, 0, 2),
     registration_faults.AT_CHECK: Kind(_at_check, _a_role, 0, 2),
     registration_faults.AT_MAKING: Kind(_at_making, _a_role, 0, 2),
     "tls-troubles": Kind(_tls_troubles, _a_host, 0, 0),

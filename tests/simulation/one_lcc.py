@@ -14,16 +14,16 @@ from lcc.config import BotConfig, Config
 from lcc.fetchers.http import HttpFetcher
 from lcc.interfaces import IContentSink, IFetcher
 from lcc.model import Fetched, FetchOrder
-from lcc.services import bot, botm, cu, qm, rs, uns
+from lcc.services import bot, botm, cu, push, qm, rs, uns
 from lcc.services.process.environment import Environment
 from lcc.storage.disk.content_paths import content_path
 from lcc.testing.simulated.packages import DiskContentPorts, ReactorThreads
 from lcc.testing.simulated.process import Machine, Process
 
-from . import crawl, newcomers
+from . import crawl, newcomers, pushers
 from .world import World, configured, make
 
-ROLES = ("qm", "uns1", "uns2", "central", "botm1", "botm2", "bot1a", "bot1b", "bot2a", "cu", "rs")
+ROLES = ("qm", "uns1", "uns2", "central", "botm1", "botm2", "bot1a", "bot1b", "bot2a", "cu", "rs", "push")
 FAR_SECONDS = 0.25
 """How long all takes on the way between a queue manager and a central BOT-M that is far from it."""
 
@@ -125,7 +125,7 @@ class WatchedFetcher:
 
 
 def proof_fetchers(reactor: Any, settings: BotConfig) -> dict[str, IFetcher]:
-    """Those of a registration server."""
+    """Those of a registration server, and of a push server."""
     return {"http": HttpFetcher(reactor, settings, reactor.nameResolver)}
 
 
@@ -168,6 +168,10 @@ class Hosts:
     @property
     def rs(self) -> str:
         return self._host(10)
+
+    @property
+    def push(self) -> str:
+        return self._host(16)
 
 
 @attrs.frozen
@@ -272,6 +276,13 @@ class Lcc:
         config = self.config(f"{self.prefix}rs", newcomers.CONFIGURATION)
         self.world.add_process(
             f"{self.prefix}rs", self.hosts.rs, lambda process: make(rs, config, process.environment), proof_fetchers
+        )
+
+    def add_pushes(self, **settings: Any) -> None:
+        """A push server."""
+        config = self.config("push", pushers.CONFIGURATION, **settings)
+        self.world.add_process(
+            "push", self.hosts.push, lambda process: make(push, config, process.environment), proof_fetchers
         )
 
     # Its processes.

@@ -10,7 +10,7 @@ from typing import Any
 
 from lcc.model import FetchOrder, Source
 from lcc.model.number_ranges import NumberRanges
-from lcc.storage.database.migrations import MAIN, SPIDER
+from lcc.storage.database.migrations import MAIN, PUSH, SPIDER
 from lcc.storage.database.tables.timeline import known_upto
 from lcc.storage.database.transactions import Access, Txn
 from lcc.testing.simulated.disk import SimulatedDisk
@@ -24,6 +24,7 @@ from .lcc_promises import LccPromises
 from .move_promises import MovePromises
 from .notifier import POLLED, WatchedSite
 from .one_lcc import Lcc
+from .push_promises import PushPromises
 from .registration_promises import RegistrationPromises
 from .sites import KEPT, Place, Site, identity
 from .system import System
@@ -92,6 +93,9 @@ class Promises:
             )
             system.newcomer_answered = registrations.answered
             registrations.appeared = system.provider_appears
+        self._pushes: PushPromises | None = None
+        if system.pushing:
+            self._pushes = PushPromises(system.lcc, system.pushing, self._is_accepted, self.broken)
         self._moves: MovePromises | None = None
         if system.front is not None:
             self._moves = MovePromises(system.front, system.all_sites, self.broken, self._has_lost_power)
@@ -124,6 +128,11 @@ class Promises:
     def registration_counts(self) -> dict[str, int]:
         """What there was of registrations."""
         return {} if self._registrations is None else self._registrations.counts
+
+    @property
+    def push_counts(self) -> dict[str, int]:
+        """What there was of pushes."""
+        return {} if self._pushes is None else self._pushes.counts
 
     @property
     def bandwidth_counts(self) -> dict[str, int]:
@@ -274,6 +283,10 @@ class Promises:
     def _committed(self, lcc: Lcc, series: str) -> None:
         if series == SPIDER and self._crawl is not None:
             self._crawl.committed()
+        elif series == PUSH and self._pushes is not None:
+            self._pushes.committed()
+            if self._system.storing:
+                self._system.storing.pop(0)()
         elif series != MAIN and self._tasks is not None:
             self._tasks.committed()
         self._of[lcc].committed(series)
@@ -320,6 +333,7 @@ class Promises:
         left += [] if self._crawl is None else self._crawl.undone()
         left += [] if self._moves is None else self._moves.undone()
         left += [] if self._registrations is None else self._registrations.undone()
+        left += [] if self._pushes is None else self._pushes.undone()
         for site in system.sites:
             if site.untold or site.wants_full or site.mending:
                 left.append(f"{site.pid} has {len(site.untold)} to tell, full: {site.wants_full}")
@@ -363,9 +377,13 @@ class Promises:
             self._registrations.check_the_end()
         if self._moves is not None:
             self._moves.check_the_end()
+        if self._pushes is not None:
+            self._pushes.find_sites()
+            self._pushes.check_the_end()
         for site in system.all_sites:
             self._check_polled(site)
             site.pages |= {} if site.spoken is None else site.spoken.pages
+            site.pages |= {} if site.pushed is None else site.pushed.pages
             sql = (
                 "SELECT curl, md5, len, fetched_machineid, fetched_fileid, mimetype, confirmed_time,"
                 " furl, burl, subtype, hours FROM lccurl"

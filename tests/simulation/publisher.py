@@ -26,6 +26,7 @@ from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.tls import RECORD_OVERHEAD_BYTES
 
 from .open_session import OpenSession
+from .pushers import Pusher
 from .sites import QUIET_FACTOR, OriginProtocol, Place, Site, Telling, in_background
 
 QUOTA_CODES = frozenset([code("quota-files"), code("quota-space")])
@@ -97,6 +98,8 @@ class Publisher(Service):
         in_background(self._publish())
         if self._site.stays_open:
             in_background(self._stay_open())
+        if self._site.pushed is not None:
+            in_background(Pusher(self._site, self._reactor).run())
 
     async def _publish(self) -> None:
         site, reactor, chance = self._site, self._reactor, self._site.chance
@@ -182,6 +185,9 @@ class Publisher(Service):
         path = url.removeprefix(site.root).partition("?")[0]
         if site.spoken is not None and path in site.spoken.named:
             site.spoken.tell_again(path)
+            return
+        if site.pushed is not None and path in site.pushed.paths:
+            site.pushed.fetch_failed(path)
             return
         site.errors_shown[path] = site.errors_shown.get(path, 0) + 1
         if path not in site.broken:

@@ -146,6 +146,7 @@ def _run(seed: str, timeline: Timeline, system: System, faults: list[Fault] | No
         **promises.move_counts,
         **promises.bandwidth_counts,
         **promises.registration_counts,
+        **promises.push_counts,
         "changes told": system.copy.rows_told,
         "changes told again": system.copy.told_again,
         **{f"fault {fault.kind}": 0 for fault in planned},

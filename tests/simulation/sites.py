@@ -205,6 +205,8 @@ class Site:
         self.space_max_bytes: int | None = None
         self._largest: dict[tuple[str, str], int] = {}
         """The largest content that there ever was of each page."""
+        self.pushed: Any = None
+        """What it pushes (:class:`tests.simulation.pushers.PushedPages`); None: nothing."""
         self.spoken: Any = None
         """Pages of it that others name, too (:class:`tests.simulation.spoken.Spoken`); None: there are none."""
         self._versions = 0
@@ -271,6 +273,8 @@ class Site:
         self.changing = False
         if self.unheard_mistake:
             self.unheard_mistake, self.mending = False, self.timeline.now
+        if self.pushed is not None:
+            self.pushed.come_to_rest()
         while self.files_max is not None and len(self.pages) > self.files_max:
             self.remove(max(self.pages))
         while self.space_max_bytes is not None and self.size_bytes > self.space_max_bytes:
@@ -357,7 +361,7 @@ class Site:
 
     def is_content(self, path: str) -> bool:
         """What is there is for the cache, and asked for by robots."""
-        return True
+        return self.pushed is None or path != self.pushed.key_path
 
     # Telling.
 
@@ -375,6 +379,9 @@ class Site:
 
     def was_served(self, path: str) -> None:
         """Its web server has answered with what is there."""
+        if not self.is_content(path):
+            self.pushed.key_was_served()
+            return
         self.served[path] += 1
         self._served_time[path] = self.timeline.now
 

@@ -12,10 +12,13 @@ import attrs
 from twisted.application.service import Service
 
 from lcc.config import WatchedConfig
+from lcc.domain.registration.sites import host_of
 from lcc.protocols.cp_uns import CpMessage, SetBegin
 from lcc.roles.uns import session as uns_session
 from lcc.services import manager, scheduler, spider
+from lcc.storage.database.migrations import PUSH
 from lcc.storage.providers.watched import find_or_make_watched
+from lcc.storage.push.keys import decide_key
 from lcc.testing.simulated.database import DatabaseServer
 from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.timeline import Timeline
@@ -30,6 +33,8 @@ from .newcomers import Newcomer, NewcomersTools
 from .notifier import Notifier, WatchedSite
 from .one_lcc import Lcc, LccSettings
 from .publisher import Publisher
+from .pushers import WATCHED as WATCHED_SITES
+from .pushers import PushedPages, PushingSite, PushingSiteServer
 from .sites import Place, Site
 from .spoken import Spoken
 from .tasks import CONFIGURATION, MANAGER_NAMES, MANAGERS, SCHEDULER, TASK_SITE, TaskSite, TaskSiteServer, TaskWorld
@@ -54,6 +59,8 @@ QUOTA_SHARE = 0.25
 """Of the providers, those with a quota of files or of bytes, where there are no other sources of pages."""
 NEWCOMERS_SHARE = 0.25
 """Of the worlds without a scheduler, those with sites that register."""
+PUSH_SHARE = 0.3
+"""Of the worlds without moves and spiders, those with a push server."""
 COMING_SHARE = 2 / 3
 """Of the time in which things go wrong, that in which they come."""
 TIGHT_BYTES = 2_000
@@ -98,6 +105,10 @@ class System(World):
         """Called in turn, each when a check of a registration begins."""
         self.making: list[Callable[[Lcc], object]] = []
         """Called in turn, each when a provider of a newcomer has just been made, before anybody hears of it."""
+        self.pushing: list[Site] = []
+        """Sites that push; some of them are among the others, too."""
+        self.storing: list[Callable[[], object]] = []
+        """Called in turn, each when the push server has just written its tables, before it hears of that."""
         self.set_accepted: Callable[[Site, Place], None] = lambda site, place: None
         self.notice_accepted: Callable[[str, int], None] = lambda epoch, number: None
         self.orders: dict[tuple[int, int], list[int]] = {}
@@ -113,8 +124,11 @@ class System(World):
         chance = timeline.random("system")
         has_scheduler = with_tasks or with_spiders
         with_notifier = timeline.random("notifier").random() < NOTIFIER_SHARE
+        has_pushes = not (with_spiders or with_moves) and timeline.random("pushes").random() < PUSH_SHARE
         more = crawl.CONFIGURATION if with_spiders else SUB_CONFIGURATION if with_moves else ""
-        settings = self._settings(chance, has_scheduler or with_moves, with_notifier or has_scheduler, more)
+        more += WATCHED_SITES if has_pushes else ""
+        listens = with_notifier or has_scheduler or has_pushes
+        settings = self._settings(chance, has_scheduler or with_moves, listens, more)
         if with_moves:
             settings = attrs.evolve(settings, proxies=FRONT.unses)
             self.lccs = [Lcc(self, settings, number) for number in range(1, 1 + chance.choice((2, 2, 3)))]
@@ -128,11 +142,13 @@ class System(World):
         if has_scheduler:
             sites = 1 + sites % 2
         # What spiders find and notifiers list counts, too, and these do not come back once there is room.
-        self.may_have_quotas = not (with_spiders or with_notifier)
+        self.may_have_quotas = not (with_spiders or with_notifier or has_pushes)
         for number in range(1, 1 + sites):
             self._add_site(number)
         if with_notifier:
             self._add_watched(1 + sites)
+        if has_pushes:
+            self._add_pushes()
         if not has_scheduler and timeline.random("newcomers").random() < NEWCOMERS_SHARE:
             self._add_newcomers()
         if self.front is not None:
@@ -265,6 +281,33 @@ class System(World):
             site.spoken_of.append(each)
         self.add_process("notifier", site.address, partial(self._notifier, site))
 
+    def _add_pushes(self) -> None:
+        """A push server, sites that only push, and one that does so besides telling sets."""
+        chance = self.timeline.random("push server")
+        unknown_sites = chance.choice(("register", "approve"))
+        self.lcc.add_pushes(uns=chance.choice(self.lcc.hosts.unses), unknown_sites=unknown_sites)
+        self.pushing = self.sites[: chance.randint(0, 1)]
+        for number in range(1, 1 + chance.randint(1, 3)):
+            site = PushingSite(self.timeline, number, f"20.0.5.{number}")  # no private address: nobody has allowed it
+            self.network.names[site.name] = (site.address,)
+            self.pushing.append(site)
+            self.add_process(site.process, site.address, partial(PushingSiteServer, site))
+        for number, each in enumerate(self.pushing):
+            each.pushed = PushedPages(each, self.timeline, number, self.lcc.hosts.push)
+        if unknown_sites == "approve":
+            self.timeline.call_later(chance.expovariate(1 / 6.0), None, self._approve, chance)
+
+    def _approve(self, chance: Random) -> None:
+        """The operator approves of sites that wait for that."""
+        for site in self.pushing:
+            self.database.now(decide_key, host_of(site.root), True, 0, series=PUSH)
+        self.timeline.call_later(chance.expovariate(1 / 6.0), None, self._approve, chance)
+
+    @property
+    def found(self) -> list[Site]:
+        """Sites that become providers by what is noticed of them."""
+        return [*self.linked, *(site for site in self.pushing if isinstance(site, PushingSite))]
+
     def _watch(self, site: Site) -> None:
         self.network.names[site.name] = (site.address,)
         settings = WatchedConfig(interval=0.5)  # short enough for runs of more than one
@@ -329,15 +372,15 @@ class System(World):
     @property
     def all_sites(self) -> list[Site]:
         """Those of providers, and those that are watched."""
-        return [*self.sites, *self.watched, *([] if self.tasks is None else [self.tasks.site]), *self.linked]
+        return [*self.sites, *self.watched, *([] if self.tasks is None else [self.tasks.site]), *self.found]
 
     def site_of(self, pid: int, url: str) -> Site | None:
         """Of a provider, which may be watched only since now, or under another number; None: it carries content of
         another sub-LCC."""
-        linked = next((site for site in self.linked if url.startswith(site.root)), None)
-        if linked is not None:
-            linked.pid = pid
-            return linked
+        found = next((site for site in self.found if url.startswith(site.root)), None)
+        if found is not None:
+            found.pid = pid
+            return found
         if self.front is not None and self.front.is_content(url):
             return None
         return next(site for site in self.all_sites if site.pid == pid)

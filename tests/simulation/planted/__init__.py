@@ -6,10 +6,11 @@ from .hosts import HOSTS
 from .limits import LIMITS
 from .moves import MOVED
 from .notifiers import NOTIFIERS
+from .pushes import PUSHES
 from .registrations import REGISTRATIONS
 from .robots import ROBOTS
 from .sets import SETS
 from .spiders import SPIDERS
 from .tasks import TASKS
 
-BUGS = [*SETS, *ROBOTS, *NOTIFIERS, *TASKS, *SPIDERS, *MOVED, *HOSTS, *LIMITS, *REGISTRATIONS]
+BUGS = [*SETS, *ROBOTS, *NOTIFIERS, *TASKS, *SPIDERS, *MOVED, *HOSTS, *LIMITS, *REGISTRATIONS, *PUSHES]
