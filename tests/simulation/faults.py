@@ -397,6 +397,8 @@ def _put_back(system: System, promises: Promises, lcc: Lcc) -> None:
         for site in system.watched:
             site.begin_epoch()
             system.start_later("notifier", 0.5)
+        for pushing in system.pushing:
+            pushing.pushed.tell_all()
     else:
         promises.backups -= 1
     system.start_later(f"{lcc.prefix}qm", 0.5)

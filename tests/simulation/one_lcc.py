@@ -45,7 +45,7 @@ name = "{name}"
 proxies = [{proxies}]
 listen = "{wire}:9000"
 listen_notifiers = "{listen_notifiers}"
-listen_gateway = ""
+listen_gateway = "{listen_gateway}"
 connect = "{wire}:{qm}:9001"
 answer_timeout = 2.0
 idle_timeout = 20
@@ -184,6 +184,7 @@ class LccSettings:
     :ivar batches: sizes of batches in the configuration.
     :ivar more: further tables of the configuration.
     :ivar proxies: addresses of the front end's.
+    :ivar has_gateway: UNSes have a port of gateways.
     :ivar over_tls: wires between roles, and those of providers, are over TLS.
     """
 
@@ -195,6 +196,7 @@ class LccSettings:
     more: str = ""
     proxies: tuple[str, ...] = ()
     over_tls: bool = False
+    has_gateway: bool = False
 
     @property
     def wire(self) -> str:
@@ -329,6 +331,7 @@ class Lcc:
             "botm": hosts.botms[0],
             "wire": self.settings.wire,
             "listen_notifiers": f"{self.settings.wire}:9005" if self.settings.listens else "",
+            "listen_gateway": f"{self.settings.wire}:9008" if self.settings.has_gateway else "",
             "serves": "bots",
             "machine": 1,
             "parent": "",

@@ -95,7 +95,7 @@ class Promises:
             registrations.appeared = system.provider_appears
         self._pushes: PushPromises | None = None
         if system.pushing:
-            self._pushes = PushPromises(system.lcc, system.pushing, self._is_accepted, self.broken)
+            self._pushes = PushPromises(system.lcc, system.pushing, system.sites, self._is_accepted, self.broken)
         self._moves: MovePromises | None = None
         if system.front is not None:
             self._moves = MovePromises(system.front, system.all_sites, self.broken, self._has_lost_power)

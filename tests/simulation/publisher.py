@@ -24,7 +24,10 @@ from lcc.protocols.cp_uns import InitAccepted
 from lcc.provider.client import Submission, Unreachable, submit, uns_endpoint
 from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.tls import RECORD_OVERHEAD_BYTES
+from lcc.transport.http.client import HttpClient
 
+from .by_http import HTTP_SHARE
+from .by_http import PATIENCE_SECONDS as HTTP_SECONDS
 from .open_session import OpenSession
 from .pushers import Pusher
 from .sites import QUIET_FACTOR, OriginProtocol, Place, Site, Telling, in_background
@@ -83,6 +86,7 @@ class Publisher(Service):
         self._unses = unses
         self._reactor = process.reactor
         self._begins = DeferredLock()
+        self._client = HttpClient(process.reactor, 2, HTTP_SECONDS)
         self._second = site.timeline.random(f"second session {site.pid} {site.timeline.now}")
         self._mistakes = site.timeline.random(f"mistakes {site.pid} {site.timeline.now}")
 
@@ -209,6 +213,9 @@ class Publisher(Service):
             site.told_as.clear()
         meant = not (site.mending or site.unheard_mistake)
         deletions = meant and self._mistakes.random() < (0.5 if site.held else 0.1)
+        if site.by_http is not None and not mistake and site.by_http.chance.random() < HTTP_SHARE:
+            await self._submit_by_http(telling, deletions)
+            return
         welcomes: list[InitAccepted] = []
         endpoint = WatchedEndpoint(self._endpoint(chance))
 
@@ -256,6 +263,20 @@ class Publisher(Service):
             self._was_accepted(Place(welcomes[-1].connseq, 0), telling)
         else:
             site.rejected += 1
+
+    async def _submit_by_http(self, telling: Telling, deletions: bool) -> None:
+        site = self._site
+        greeting = await site.by_http.greeting(self._client)
+        if greeting is None:
+            site.unanswered += 1
+            return
+        self._welcomed(greeting, telling.full)
+        telling.shown.update(site.errors_shown)
+        place = await site.by_http.tell(self._reactor, self._client, telling, greeting.errors_upto, deletions)
+        if place is None:
+            site.unanswered += 1
+        else:
+            self._was_accepted(place, telling)
 
     # Beside another one.
 

@@ -13,6 +13,7 @@ from lcc.storage.database.migrations import MAIN, PUSH
 from lcc.storage.database.transactions import Access
 from lcc.storage.views.inspect import errors_below
 
+from .by_http import SetsByHttp
 from .one_lcc import Lcc
 from .pushers import PushedPages, PushingSite
 from .sites import Site
@@ -26,18 +27,25 @@ class PushPromises:
     """Watches a push server.
 
     :param sites: those that push.
+    :param tellers: those that tell sets.
     :param told: called with epoch and number of each set that the UNS has accepted.
     :param broken: told what was, with the promise that it breaks.
     :ivar stored: called in turn after each of its transactions: it has not heard of that yet.
     """
 
     def __init__(
-        self, lcc: Lcc, sites: list[Site], told: Callable[[str, int], None], broken: Callable[[str, str], None]
+        self,
+        lcc: Lcc,
+        sites: list[Site],
+        tellers: list[Site],
+        told: Callable[[str, int], None],
+        broken: Callable[[str, str], None],
     ) -> None:
         self._lcc = lcc
         self._timeline = lcc.world.timeline
         self._sites = sites
         self._pushed: dict[str, PushedPages] = {site.pushed.key: site.pushed for site in sites}
+        self._by_http: list[SetsByHttp] = [site.by_http for site in tellers if site.by_http is not None]
         self._told = told
         self._broken = broken
         self._stored: dict[str, float] = {}
@@ -52,6 +60,8 @@ class PushPromises:
         names = sorted({name for pushed in self._pushed.values() for name in pushed.counts})
         return {
             "sites that push": len(self._sites),
+            "sets by http": sum(sets.requests for sets in self._by_http),
+            "sets by http accepted": sum(sets.accepted for sets in self._by_http),
             "pushed sets told": len(self._answered),
             **{f"pushes {name}": sum(pushed.counts[name] for pushed in self._pushed.values()) for name in names},
         }
@@ -124,4 +134,7 @@ class PushPromises:
         """Everything has healed and drained."""
         for pushed in self._pushed.values():
             for text in pushed.wrong:
+                self._broken("push", text)
+        for sets in self._by_http:
+            for text in sets.wrong:
                 self._broken("push", text)

@@ -37,7 +37,7 @@ CONFIGURATION = f"""
 [push]
 listen = "tcp:{PORT}"
 connect = "{{wire}}:{{uns}}:9005"
-connect_gateway = ""
+connect_gateway = "{{wire}}:{{uns}}:9008"
 unknown_sites = "{{unknown_sites}}"
 allow_private = true
 keys_max = 100000

@@ -106,10 +106,12 @@ class Place(NamedTuple):
 
     :ivar connection: number that the provider was shown.
     :ivar index: counts the sets on this connection, from 0.
+    :ivar order: its order number, where that is known and the connection is not; else 0.
     """
 
     connection: int
     index: int
+    order: int = 0
 
 
 @attrs.frozen
@@ -207,6 +209,8 @@ class Site:
         """The largest content that there ever was of each page."""
         self.pushed: Any = None
         """What it pushes (:class:`tests.simulation.pushers.PushedPages`); None: nothing."""
+        self.by_http: Any = None
+        """How it tells sets by HTTP (:class:`tests.simulation.by_http.SetsByHttp`); None: it does not."""
         self.spoken: Any = None
         """Pages of it that others name, too (:class:`tests.simulation.spoken.Spoken`); None: there are none."""
         self._versions = 0

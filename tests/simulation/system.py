@@ -19,12 +19,14 @@ from lcc.services import manager, scheduler, spider
 from lcc.storage.database.migrations import PUSH
 from lcc.storage.providers.watched import find_or_make_watched
 from lcc.storage.push.keys import decide_key
+from lcc.storage.push.requests import request_id
 from lcc.testing.simulated.database import DatabaseServer
 from lcc.testing.simulated.process import Process
 from lcc.testing.simulated.timeline import Timeline
 from lcc.testing.simulated.tls import SimulatedTls
 
 from . import crawl
+from .by_http import SetsByHttp
 from .crawl import SPIDER_NAMES, SPIDERS, CrawlWorld
 from .follower import Copy, Follower
 from .front import HOSTS as FRONT
@@ -33,6 +35,7 @@ from .newcomers import Newcomer, NewcomersTools
 from .notifier import Notifier, WatchedSite
 from .one_lcc import Lcc, LccSettings
 from .publisher import Publisher
+from .pushers import PORT as PUSH_PORT
 from .pushers import WATCHED as WATCHED_SITES
 from .pushers import PushedPages, PushingSite, PushingSiteServer
 from .sites import Place, Site
@@ -61,6 +64,8 @@ NEWCOMERS_SHARE = 0.25
 """Of the worlds without a scheduler, those with sites that register."""
 PUSH_SHARE = 0.3
 """Of the worlds without moves and spiders, those with a push server."""
+BY_HTTP_SHARE = 0.4
+"""Of the providers in such a world, those that tell some of their sets by HTTP."""
 COMING_SHARE = 2 / 3
 """Of the time in which things go wrong, that in which they come."""
 TIGHT_BYTES = 2_000
@@ -129,6 +134,7 @@ class System(World):
         more += WATCHED_SITES if has_pushes else ""
         listens = with_notifier or has_scheduler or has_pushes
         settings = self._settings(chance, has_scheduler or with_moves, listens, more)
+        settings = attrs.evolve(settings, has_gateway=has_pushes)
         if with_moves:
             settings = attrs.evolve(settings, proxies=FRONT.unses)
             self.lccs = [Lcc(self, settings, number) for number in range(1, 1 + chance.choice((2, 2, 3)))]
@@ -287,6 +293,9 @@ class System(World):
         unknown_sites = chance.choice(("register", "approve"))
         self.lcc.add_pushes(uns=chance.choice(self.lcc.hosts.unses), unknown_sites=unknown_sites)
         self.pushing = self.sites[: chance.randint(0, 1)]
+        for site in self.sites:
+            if chance.random() < BY_HTTP_SHARE:
+                site.by_http = SetsByHttp(site, f"http://{self.lcc.hosts.push}:{PUSH_PORT}", self._order_of_request)
         for number in range(1, 1 + chance.randint(1, 3)):
             site = PushingSite(self.timeline, number, f"20.0.5.{number}")  # no private address: nobody has allowed it
             self.network.names[site.name] = (site.address,)
@@ -296,6 +305,11 @@ class System(World):
             each.pushed = PushedPages(each, self.timeline, number, self.lcc.hosts.push)
         if unknown_sites == "approve":
             self.timeline.call_later(chance.expovariate(1 / 6.0), None, self._approve, chance)
+
+    def _order_of_request(self, pid: int, key: str) -> int:
+        sql = "SELECT connorder FROM setrequest WHERE id = ?"
+        rows = self.database.connection(PUSH).execute(sql, [request_id(pid, key)]).fetchall()
+        return int(rows[0][0]) if rows else 0
 
     def _approve(self, chance: Random) -> None:
         """The operator approves of sites that wait for that."""
@@ -409,6 +423,8 @@ class System(World):
 
     def order_of(self, site: Site, place: Place) -> int:
         """The order number of a set; 0: its UNS has not read that it begins."""
+        if place.order:
+            return place.order
         orders = self.orders.get((site.pid, place.connection), [])
         return orders[place.index] if place.index < len(orders) else 0
 

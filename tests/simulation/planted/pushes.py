@@ -18,7 +18,7 @@ PUSHES = [
         "P2: what waits for the UNS when a push server ends is not told by the next one",
         "lcc/storage/push/store.py",
         "    epoch, left_out = claim_epoch(",
-        '    txn.execute("UPDATE pushset SET state = 2 WHERE state = ?", [_READY])\n    epoch, left_out = claim_epoch(',
+        "    txn.execute('UPDATE pushset SET state = 2 WHERE state = 1')\n    epoch, left_out = claim_epoch(",
     ),
     Bug(
         "push-told-is-done",
