@@ -7,6 +7,7 @@ import pytest
 from lcc.errors import Busy
 from lcc.model import MachineState, UnsStanding
 from lcc.storage.database.tables.status import database_epoch
+from lcc.storage.providers.providers import provider_status
 from lcc.storage.providers.sessions import absorbed_numbers
 from lcc.storage.queue.maintenance.repair import JUMP, PAGE_PROVIDERS
 from lcc.storage.queue.moves.arrivals import ORDER_MARGIN
@@ -115,7 +116,7 @@ def test_connections_after_a_loss_are_newer_than_those_that_are_spooled(queue: Q
     queue.send(3, notice("a"))
     result_of(queue.store.want_full_sets("cache-crash"))
     assert queue.stats("maxconnseq") == 3
-    result_of(queue.store.want_full_sets("cache-crash", order_lost=True))
+    result_of(queue.store.want_full_sets("cache-crash", lost_time=1000))
     newest = queue.database.now(absorbed_numbers, [queue.pid])[queue.pid]
     spooled, new = queue.header(spooled_order, full=True, uns="spool"), queue.header(newest + 1, full=True)
     queue.absorb(queue.pieces(spooled, [notice("a", "1"), notice("b", "1")]))
@@ -123,6 +124,30 @@ def test_connections_after_a_loss_are_newer_than_those_that_are_spooled(queue: Q
     queue.fetch_all()
     assert {name[12:13]: state for name, state in queue.cached().items()} == {"a": "cached", "c": "cached"}
     assert queue.stats("wantfullset") == ""
+
+
+def test_a_session_from_before_a_restore_clears_no_errors_that_came_after_it(queue: Queue) -> None:
+    """It was shown others, which had their numbers: 1 and 2."""
+    queue.send(1, notice("a"), notice("b"), notice("c"))
+    a, b, c = queue.rows()
+    queue.record(queue.failed(a, 404))
+    assert queue.stats("errseq") == 1
+    result_of(queue.store.want_full_sets("cache-crash", lost_time=1000))
+    queue.record(queue.failed(b, 404), queue.failed(c, 404))
+    queue.send(2, errors_upto=2)
+
+    def shown() -> tuple[int, int, list[str]]:
+        status = queue.database.now(provider_status, queue.pid, 10)
+        return status.error_count, status.errors_upto, sorted(error.url[-1] for error in status.errors)
+
+    count, upto, urls = shown()
+    assert count == 3 and urls == ["a", "b", "c"]
+    queue.send(3, errors_upto=upto)
+    assert shown() == (0, upto, [])
+    # As after another restore, of the same backup.
+    result_of(queue.store.want_full_sets("cache-crash", lost_time=1001))
+    assert shown()[0] == 0 and shown()[1] > upto
+    queue.check_books()
 
 
 def test_machines(queue: Queue) -> None:

@@ -153,7 +153,10 @@ class Repair:
             "until lcc-admin fsck --quick --repair is run on each machine with content",
             why=why,
         )
-        await self._ask("asking all providers for full sets", lambda: self._store.want_full_sets(CACHE_CRASH, True))
+        lost_time = self._now()
+        await self._ask(
+            "asking all providers for full sets", lambda: self._store.want_full_sets(CACHE_CRASH, lost_time)
+        )
         epoch = "".join(f"{int(self._random() * 65536):04x}" for _ in range(4))
         before = self.epoch
         self.epoch = await self._ask(

@@ -34,6 +34,9 @@ LOSS_JUMP = ORDER_JUMP << 16
 """How far order numbers jump when the database has lost some: spools may hold sets with later ones, also of after
 the provider moved away and came back, which raises them each time
 (:data:`lcc.storage.queue.moves.arrivals.ORDER_MARGIN`)."""
+ERROR_BITS = 20
+"""After a restore errors get numbers by its time: above all that were drawn before, as long as a provider has fewer
+than a million a second."""
 CACHE_CRASH = "cache-crash"
 
 _FORMER = "former_epoch."
@@ -61,13 +64,13 @@ class RepairStore:
     def note_answered(self, uns: str, epoch: str, acked: int) -> Deferred[None]:
         return self._write(note_answered, uns, epoch, acked)
 
-    def want_full_sets(self, reason: str, order_lost: bool = False) -> Deferred[None]:
-        return Deferred.fromCoroutine(self._want_full_sets(reason, order_lost))
+    def want_full_sets(self, reason: str, lost_time: int = 0) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._want_full_sets(reason, lost_time))
 
-    async def _want_full_sets(self, reason: str, order_lost: bool) -> None:
+    async def _want_full_sets(self, reason: str, lost_time: int) -> None:
         after: int | None = 0
         while after is not None:
-            after = await self._write(want_page, reason, order_lost, after)
+            after = await self._write(want_page, reason, lost_time, after)
 
     def begin_epoch(self, before: str, epoch: str, least_change: int) -> Deferred[str]:
         return self._write(begin_epoch, before, epoch, least_change)
@@ -119,7 +122,7 @@ def note_answered(txn: Txn, run: int, uns: str, epoch: str, number: int) -> None
         txn.execute("UPDATE setspos SET answered_number = ? WHERE uns = ? AND epoch = ?", [number, *key])
 
 
-def want_page(txn: Txn, run: int, reason: str, order_lost: bool, after: int) -> int | None:
+def want_page(txn: Txn, run: int, reason: str, lost_time: int, after: int) -> int | None:
     """Ask the next providers for a full set; returns the last one's id, None: done."""
     write = WriteTransaction(txn, run)
     sql = "SELECT pid FROM pidb WHERE pid > ? AND removed = 0 ORDER BY pid LIMIT ?"
@@ -127,10 +130,22 @@ def want_page(txn: Txn, run: int, reason: str, order_lost: bool, after: int) -> 
     write.load_stats(pids)
     for pid in pids:
         write.want_full_set(pid, reason)
-        if order_lost:
+        if lost_time:
             write.stats(pid).maxconnseq += LOSS_JUMP
+            _renumber_errors(write, pid, lost_time << ERROR_BITS)
     write.flush()
     return pids[-1] if len(pids) == PAGE_PROVIDERS else None
+
+
+def _renumber_errors(write: WriteTransaction, pid: int, least: int) -> None:
+    """A session that has been open since before the restore was shown errors whose numbers are drawn again: what it
+    tells next must not clear those that have them now."""
+    stats = write.stats(pid)
+    ahead = max(0, least - stats.errseq)
+    if ahead and stats.errseq > stats.errcleared:
+        write.txn.execute("UPDATE urlerrs SET number = number + ? WHERE pid = ? AND number > 0", [ahead, pid])
+    stats.errseq += ahead
+    stats.errcleared += ahead
 
 
 def begin_epoch(txn: Txn, run: int, before: str, epoch: str, least_change: int) -> str:
