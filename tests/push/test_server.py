@@ -210,6 +210,40 @@ def test_an_operator_approves(open_world: Callable[..., World]) -> None:
     assert len(world.uns.told) == 2 and world.push("c")[0] == 200
 
 
+@pytest.mark.parametrize("unknown_sites", ["approve", "refuse"])
+def test_a_site_whose_provider_is_lost_is_looked_at_again(
+    open_world: Callable[..., World], unknown_sites: str
+) -> None:
+    """As where the queue's database is restored from a backup: its key is proven still."""
+    world = open_world(unknown_sites=unknown_sites)
+    world.sites.files[FILE] = KEY.encode()
+    pid = world.main.now(add_provider, Provider(pid=0, roots=(SITE,), password_hash="x"))
+    world.push("a")
+    world.pass_time(2)
+    world.uns.answer()
+    world.pass_time(1)
+    assert len(world.uns.told) == 1 and world.server.untold == 0
+    for table in ("pidb", "proots"):
+        world.main.now(lambda txn, table=table: txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid]))
+    assert world.push("b")[0] == 200
+    assert world.push("c")[0] == 202
+    world.pass_time(2)
+    assert world.server.untold == 0 and len(world.uns.told) == 1
+    if unknown_sites == "refuse":
+        assert world.server.unproven == 0
+        status, body = world.push("d")
+        assert status == 403 and "not in a provider's root" in body["error"]
+        return
+    status, body = world.push("d")
+    assert status == 202 and "approval" in body["reason"] and world.server.unproven == 3
+    assert world.tables.now(decide_key, "www.example.org", True, 0) == 1
+    world.pass_time(2)
+    world.uns.answer()
+    world.pass_time(1)
+    assert [urls for _, urls in world.uns.urls[1:]] == [[SITE + "b"], [SITE + "c"], [SITE + "d"]]
+    assert world.server.unproven == world.server.untold == 0 and world.push("e")[0] == 200
+
+
 def test_an_operator_refuses(open_world: Callable[..., World]) -> None:
     world = open_world()
     world.sites.files[FILE] = KEY.encode()

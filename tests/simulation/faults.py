@@ -42,7 +42,7 @@ def plan(system: System, chance: Random, until_seconds: float) -> list[Fault]:
     restores = [] if system.front is None else move_faults.plan_restores(system, until_seconds)
     if system.newcomers:
         restores = []  # a provider that was made since the backup is lost
-    if (system.front is not None or system.newcomers or system.pushing) and "restore" in chosen:
+    if (system.front is not None or system.newcomers) and "restore" in chosen:
         # With a front end these come when moves come to their states; else providers that were made since are lost.
         chosen.remove("restore")
     if "restore" in chosen or restores:

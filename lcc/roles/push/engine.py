@@ -110,7 +110,7 @@ class PushServer:
         self._new_keys = Throttle(settings.keys_max, settings.throttle_window)
         self._prover = Prover(settings, files, store, main, self.draws, self.now, self.counters, self._proof_ended)
         registers = settings.unknown_sites == "register"
-        self._teller = Teller(store, main, self.draws, registers, self.counters, self._answered)
+        self._teller = Teller(store, main, self.draws, registers, self.counters, self._answered, self._waits_again)
         self._ticker = LoopingCall(self._tick)
         self._ticker.clock = clock
         self._purge_due = clock.seconds()
@@ -246,6 +246,10 @@ class PushServer:
 
     def _answered(self, count: int) -> None:
         self.untold -= count
+
+    def _waits_again(self, count: int) -> None:
+        self.untold -= count
+        self.unproven += count
 
     async def _tick(self) -> None:
         if self.sets is not None:

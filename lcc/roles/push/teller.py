@@ -55,6 +55,7 @@ class Teller:
     :param main: the database of providers; only read.
     :param registers: what is nobody's becomes a watched provider's.
     :param freed: called with the number of URLs that have an answer.
+    :param unproven: called with the number of URLs that wait for the proof of their key once more.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Teller:
         registers: bool,
         counters: Counters,
         freed: Callable[[int], None],
+        unproven: Callable[[int], None],
     ) -> None:
         self._store = store
         self._main = main
@@ -72,6 +74,7 @@ class Teller:
         self._registers = registers
         self._counters = counters
         self._freed = freed
+        self._unproven = unproven
         self._work = Background("Cannot tell what was pushed", self._ended, self._failed)
         self._told = 0
         self._asked_again = False
@@ -142,7 +145,9 @@ class Teller:
     async def _prepare(self, each: PushSet, parts: dict[int, list[Mapping[str, str]]]) -> bool:
         """Give a set that is several providers', or nobody's, what it needs."""
         link = self._draws.link
-        if 0 in parts and self._registers and link is not None:
+        if link is None:
+            return False
+        if 0 in parts and self._registers:
             try:
                 pid = await link.watch(each.folder)
             except NotifierRefused as refused:
@@ -158,6 +163,11 @@ class Teller:
         (pid,) = parts
         if pid:
             return await self._order([(each, parts)])
+        # The provider was removed, or lost with a database that was restored: an operator has to know of it.
+        count = await self._store.prove_again(each.key, each.number)
+        if count:
+            self._unproven(count)
+            return True
         self._answered.append(Answer(each.number, False, "no provider has a root there"))
         self._told = each.number
         return True

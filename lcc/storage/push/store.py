@@ -182,6 +182,14 @@ class PushStore:
         """
         return self.write(_save_key, key, order)
 
+    def prove_again(self, ident: bytes, number: int) -> Deferred[int]:
+        """A proven key's folder is no provider's any longer: the key is looked at as if it were new, and those of its
+        sets that have this number or a greater one wait for that.
+
+        :returns: how many URLs these have; 0: it is not proven.
+        """
+        return self.write(_prove_again, ident, number)
+
     def bound_waits(self, now: int, longest: Sequence[LongestWait]) -> Deferred[None]:
         """The wall clock may have been set back: what was noted by it before is not waited for any longer than usual.
 
@@ -329,6 +337,18 @@ def _save_key(txn: Txn, key: SiteKey, order: int) -> int:
         txn.execute(sql, [_REFUSED, key.why[:WHY_CHARS], *waiting])
         return count
     return 0
+
+
+def _prove_again(txn: Txn, ident: bytes, number: int) -> int:
+    if txn.value("SELECT state FROM pushkey WHERE id = ?", [ident]) != KeyState.PROVEN.value:
+        return 0
+    update = "UPDATE pushkey SET state = ?, pid = 0, due_time = 0, failures = 0 WHERE id = ?"
+    txn.execute(update, [KeyState.WAITING.value, ident])
+    sets = "keyid = ? AND state = ? AND number >= ?"
+    untold = [ident, _READY, number]
+    count = int(txn.value(f"SELECT SUM(urlcount) FROM pushset WHERE {sets}", untold, 0))
+    txn.execute(f"UPDATE pushset SET state = ?, pid = 0, connorder = 0 WHERE {sets}", [_UNPROVEN, *untold])
+    return count
 
 
 def _bound_waits(txn: Txn, now: int, longest: Sequence[LongestWait]) -> None:
