@@ -86,3 +86,26 @@ def test_the_earliest_place_and_the_priority_are_told() -> None:
         later.deletes = True
     assert later.as_absorbed().queued == {7: (3, 1)} and later.priorities == {7: 4}
     assert later.touched == {b"\3", b"\4", b"\5"} and later.deletes
+
+
+def test_anything_that_was_collected_is_to_be_told() -> None:
+    for collect in (
+        lambda pending: pending.add_queued(7, 3, 1),
+        lambda pending: pending.touched.add(b"key"),
+        lambda pending: setattr(pending, "deletes", True),
+    ):
+        unconfirmed = Unconfirmed()
+        assert not unconfirmed
+        with pytest.raises(ValueError), unconfirmed.collecting() as pending:
+            collect(pending)
+            raise ValueError
+        assert unconfirmed
+        with unconfirmed.collecting() as later:
+            pass
+        assert later == pending and not unconfirmed
+
+
+def test_a_priority_of_nothing_is_not_told() -> None:
+    pending = PendingNotifications()
+    pending.add_priorities({7: 0, 8: 2})
+    assert pending.priorities == {8: 2} and not pending
