@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import attrs
@@ -48,7 +49,10 @@ class Quick(SourcesRun):
                 root = f"http://127.0.0.1:{self.port}/{each.name}/"
                 self.cluster.admin("sitemap", "poll", f"{root}{SITEMAP}")
                 self.cluster.admin("feed", "poll", f"{root}{FEED}")
-            wait_for("each document is polled", lambda number=number: self.polls(since) >= number, PATIENCE_SECONDS)  # type: ignore[misc]
+            wait_for("each document is polled", partial(self._is_polled, since, number), PATIENCE_SECONDS)
+
+    def _is_polled(self, since: float, times: int) -> bool:
+        return self.polls(since) >= times
 
 
 def test_sources_survive_a_few_kills() -> None:

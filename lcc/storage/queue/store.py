@@ -8,7 +8,9 @@ newer queue manager has claimed the database (``counters.qm_run``).  Each is ide
 queue row its generation, and a content file is never stored twice.
 
 Failures: an unreachable database is retried for some seconds, then the caller's Deferred fails with StoreUnavailable,
-and the caller repeats the call; after a newer queue manager has claimed the database it fails with Busy.
+and the caller repeats the call, or leaves it.  What such a call has done all the same is told by a later one, at the
+latest by :meth:`QueueStore.tell_unconfirmed`.  After a newer queue manager has claimed the database it fails with
+Busy.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Looks after writes that have failed though the database has committed them, or that nobody waited for.
 
-The answer to a commit may be lost with the connection, and a write may be cancelled because its UNS is gone. Most are
-made again, which tells what the first attempt has queued.  Where nothing is left to be done, nobody makes them again:
-then the rows would stand in the queue, unknown to the scheduler, until the next set comes, perhaps for hours.  So
-once a second the store is asked whether there is such a write.
+The answer to a commit may be lost with the connection, and a write may be cancelled because whatever asked for it has
+ended.  Most are made again, and then tell what the first attempt has queued.  Where nothing is left to be done,
+nobody makes them again: the rows would stay in the queue, unknown to the scheduler, until the next write tells of
+them, perhaps for hours.  So once a second the store is asked whether there is such a write.
 """
 
 from __future__ import annotations
