@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 from lxml import etree
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
 from lcc.config import CuConfig
@@ -16,7 +16,7 @@ from lcc.domain.push.websub import WebSubRefused, signature_fault
 from lcc.fetchers.guarded_client import NoAnswer, Reply
 from lcc.roles.access import EVERYTHING, Access
 from lcc.roles.cu.cache import OneLcc
-from lcc.roles.cu.hub import engine
+from lcc.roles.cu.hub import delivery, engine
 from lcc.roles.cu.hub.engine import ASKS_AT_ONCE, PARTY_ASKS_AT_ONCE, Hub
 from lcc.roles.cu.watcher import ChangeWatcher
 from lcc.storage.database.migrations import HUB, MAIN
@@ -36,7 +36,10 @@ GONE = "{http://purl.org/atompub/tombstones/1.0}deleted-entry"
 
 
 class World:
-    """A hub with all that it works with."""
+    """A hub with all that it works with.
+
+    :ivar clock_ahead: somebody has set the wall clock forward by so many seconds.
+    """
 
     def __init__(self, backend: Backend, **settings: Any) -> None:
         self.main = DirectDatabase(backend.url, backend.home)
@@ -45,9 +48,12 @@ class World:
         self.settings = CuConfig(url=URL, hub=True, **settings)
         self.clock = Clock()
         self.callbacks = Callbacks()
-        self.tokens = 0
+        self.tokens = self.clock_ahead = 0
         self.hub: Hub | None = None
         self.restart()
+
+    def now(self) -> float:
+        return 1_780_000_000 + self.clock_ahead + self.clock.seconds()
 
     def restart(self) -> None:
         """As after a kill."""
@@ -58,9 +64,8 @@ class World:
         asks: Any = self.callbacks
         self.watcher = ChangeWatcher(database, self.clock)
         store = HubStore(tables)
-        now = lambda: 1_780_000_000 + self.clock.seconds()  # noqa: E731
         self.hub = Hub(
-            self.settings, store, OneLcc(database, self.watcher), asks, "content", self.clock, now, self.token
+            self.settings, store, OneLcc(database, self.watcher), asks, "content", self.clock, self.now, self.token
         )
         self.hub.start()
 
@@ -185,6 +190,42 @@ def test_one_that_was_away_goes_on_where_it_was(world: World) -> None:
     assert [len(each) for each in told] == [100, 100, 55]
     assert flat(told) == [f"p{number}" for number in range(5)] + [f"q{number}" for number in range(250)]
     assert world.rows[0].failures == 0
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_nobody_waits_for_a_clock_that_was_set_back(world: World, restarts: bool) -> None:
+    world.request()
+    world.pass_time(1)
+    world.clock_ahead = 86_400
+    world.callbacks.answers["user.example.net"] = NoAnswer("1302 refused")
+    world.callbacks.held = fail(NoAnswer("1302 refused"))
+    world.request(callback="https://other.example.net/")
+    put(world, "one")
+    world.pass_time(1)
+    assert world.rows[0].failures == 1 and world.hub is not None and world.hub.asks == 1
+    world.callbacks.answers.clear()
+    world.clock_ahead = 0
+    if restarts:
+        world.restart()
+    world.pass_time(engine.ASK_AGAIN_SECONDS + 61)
+    assert len(world.rows) == 2
+    assert world.told() == []
+    world.pass_time(delivery.RETRY_SECONDS_MAX)
+    assert world.told() == [["one"]]
+
+
+def test_what_is_owed_does_not_wait_for_a_clock_that_was_set_back(world: World) -> None:
+    world.request()
+    world.pass_time(1)
+    world.clock_ahead = 86_400
+    world.callbacks.hanging["user.example.net"] = []
+    put(world, "one")
+    world.pass_time(1)
+    world.clock_ahead = 0
+    world.callbacks.hanging.clear()
+    world.restart()
+    world.pass_time(10)
+    assert world.told() == [["one"]]
 
 
 def test_slow_ones_do_not_keep_others_waiting(open_world: Callable[..., World]) -> None:

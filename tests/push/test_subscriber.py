@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from twisted.internet.defer import succeed
@@ -11,6 +12,7 @@ from twisted.internet.defer import succeed
 from lcc.domain.push.websub import LEASE_ASKED_SECONDS, RENEWAL_SECONDS_MAX, sign
 from lcc.fetchers.guarded_client import NoAnswer, Reply
 from lcc.model.push.websub import HubState
+from lcc.roles.push.subscriber import CONFIRM_SECONDS, LEAVE_ATTEMPTS_MAX, LOOK_AGAIN_SECONDS
 from lcc.storage.push.subscriptions import SubscriptionStore
 from lcc.storage.tasks.orders import TASK_REMOVE
 from tests.support.databases import Backend
@@ -323,6 +325,78 @@ def test_a_restart(world: HubWorld) -> None:
     assert world.server.subscriber is not None
     world.pass_time(10)
     assert world.server.subscriber.counts == {"active": 1}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_nothing_waits_for_a_clock_that_was_set_back(world: HubWorld, restarts: bool) -> None:
+    world.clock_ahead = DAY
+    world.pass_time(1)
+    task = world.subscribed()
+    world.hear()
+    world.pass_time(1)
+    assert world.polls() == 1
+    world.poll_over(task)
+    world.hub.asked.clear()
+    world.clock_ahead = 0
+    if restarts:
+        world.restart()
+    world.pass_time(70)
+    assert world.polls() == 1, "nothing was found: it is polled once more"
+    world.poll_over(task)
+    # Its lease ends when the hub says so, and when that was is not known.
+    assert world.hub.modes == ["subscribe"]
+    now = int(world.now())
+    found = world.only
+    assert found.state is HubState.ACTIVE and found.expires_time <= now + found.lease_seconds
+    assert now - 70 <= found.asked_time <= now and found.due_time == found.asked_time + CONFIRM_SECONDS
+    assert max(found.pushed_time, found.polled_time, found.poll_time - LOOK_AGAIN_SECONDS) <= now
+    assert world.confirm()[0] == 200 and world.only.due_time == now + 10 * DAY * 2 // 3
+    # A feed that was read in that time does not hide those that are read now.
+    other = world.feed("https://www.example.org/other.xml")
+    world.pass_time(2)
+    assert other in [each.task for each in world.all]
+
+
+@pytest.mark.parametrize("answer", [Reply(202, b""), NoAnswer("1302 refused")])
+def test_a_hub_is_asked_again_when_a_clock_was_set_back(world: HubWorld, answer: Reply | NoAnswer) -> None:
+    world.clock_ahead = DAY
+    world.hub.answer = answer
+    world.feed()
+    world.pass_time(2)
+    assert world.hub.modes == ["subscribe"]
+    world.clock_ahead = 0
+    world.pass_time(3605)
+    assert len(world.hub.asked) > 1
+    assert world.only.why and "-" not in world.only.why
+
+
+def test_a_hub_that_was_dropped_or_left_when_a_clock_was_set_back(
+    open_world: Callable[..., HubWorld], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = open_world(hub_retry=7200)
+    world.clock_ahead = DAY
+    world.feed()
+    world.pass_time(2)
+    world.ask(
+        f"GET /websub/{world.only.id}?hub.mode=denied&{urlencode({'hub.topic': TOPIC})} HTTP/1.1\r\n"
+        "Host: push\r\n\r\n".encode()
+    )
+    assert world.only.state is HubState.DROPPED
+    world.clock_ahead = 0
+    world.pass_time(2)
+    assert world.only.due_time <= world.now() + 7200
+    world.clock.advance(7200)
+    world.pass_time(2)
+    assert world.only.state is HubState.ASKING and world.confirm()[0] == 200
+    world.clock_ahead = DAY
+    world.pass_time(1)
+    world.tasks.order(TASK_REMOVE, str(world.only.task), now=int(world.now()))
+    world.polls()
+    world.pass_time(8)
+    assert world.only.state is HubState.LEAVING
+    world.clock_ahead = 0
+    world.pass_time(CONFIRM_SECONDS * LEAVE_ATTEMPTS_MAX + 20)
+    assert not world.all
 
 
 def test_while_it_is_paused(world: HubWorld) -> None:

@@ -17,9 +17,9 @@ from .promises import Promises
 from .system import System
 
 DRAIN_SECONDS = 2400.0
-"""At most: a world that has nothing left to do ends.  A robots.txt may be asked for again after some minutes, and lead
-to another site, which has hours; and a site with 50 pages, an interval, little bandwidth and short hours, of which all
-are fetched again, needs six days, which last four minutes."""
+"""At most: a world that has nothing left to do ends.  A robots.txt may be asked for again after some minutes, and
+lead to another site, which has hours; and a site with 50 pages, an interval, little bandwidth and short hours, of
+which all are fetched again, needs six days, which last four minutes."""
 ASKED_SECONDS = 1.0
 """How often a content user API asks whether anything has changed: in earnest four times as often, which took a
 fifteenth of a world's time."""

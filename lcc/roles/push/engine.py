@@ -285,10 +285,12 @@ class PushServer:
         self._steps += 1
 
     async def _bound_waits(self) -> None:
-        """The wall clock may have been set back, also while no push server ran: no key waits for too long."""
+        """The wall clock may have been set back, also while no push server ran: nothing waits for too long."""
         now, steps = int(self.now()), self._steps
         if self._steps_bounded < steps:
             await self.store.bound_waits(now, self._prover.longest_waits)
+            if self.subscriber is not None:
+                await self.subscriber.bound_waits()
             self._steps_bounded = steps
 
     async def _purge(self) -> None:

@@ -49,7 +49,7 @@ from lcc.roles.places import Places
 from lcc.roles.push.counters import Counters
 from lcc.storage.database.database import Database
 from lcc.storage.database.gathering import Gathering
-from lcc.storage.push.subscriptions import Pushed, SubscriptionStore, replaced
+from lcc.storage.push.subscriptions import LongestWaits, Pushed, SubscriptionStore, replaced
 from lcc.storage.tasks.feeds.hubs import facts_of_feeds, feeds_read_since, order_polls
 
 _log = Logger()
@@ -129,6 +129,18 @@ class Subscriber:
         """End what is under way."""
         self._work.cancel()
         self._asking.stop()
+
+    async def bound_waits(self) -> None:
+        """The wall clock may have been set back: nothing waits for a time that it gave while it was wrong."""
+        longest = LongestWaits(
+            confirm=CONFIRM_SECONDS,
+            retry=_RETRY_SECONDS_MAX,
+            dropped=self._settings.hub_retry,
+            poll=LOOK_AGAIN_SECONDS,
+            judge=PUSH_AWAITED_SECONDS,
+        )
+        await self._store.bound_waits(int(self._now()), longest)
+        self._read_upto = 0
 
     def callback_of(self, ident: str) -> str:
         """Where the hub of this subscription pushes to."""
@@ -218,7 +230,7 @@ class Subscriber:
 
     async def _follow(self) -> None:
         """Feeds that were read lately: their hubs, their news."""
-        since = (self._read_upto - _OVERLAP_SECONDS, 0)
+        now, since = int(self._now()), (self._read_upto - _OVERLAP_SECONDS, 0)
         while True:
             page = await self._tasks.select(feeds_read_since, since, PAGE)
             new = [each for each in page if self._read.get(each.task) != each.read_time]
@@ -226,7 +238,8 @@ class Subscriber:
                 await self._look_at(new)
             for each in page:
                 self._read[each.task] = each.read_time
-                self._read_upto = max(self._read_upto, each.read_time)
+                # A scheduler's clock may have been wrong.
+                self._read_upto = max(self._read_upto, min(each.read_time, now))
             if len(page) < PAGE:
                 break
             since = (page[-1].read_time, page[-1].task)

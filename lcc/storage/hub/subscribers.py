@@ -119,6 +119,14 @@ class HubStore:
         """
         return self._write(_change, subscriber, values)
 
+    def bound_waits(self, now: int, ask_seconds: int, retry_seconds: int, away_seconds: int) -> Deferred[None]:
+        """The wall clock may have been set back: what was noted by it before is not waited for any longer than usual.
+
+        :param ask_seconds: before a callback is asked again; ``retry_seconds``: before a delivery that has failed is
+            tried again; ``away_seconds``: before any other.
+        """
+        return self._write(_bound_waits, now, ask_seconds, retry_seconds, away_seconds)
+
     def remove(self, subscriber: HubSubscriber) -> Deferred[None]:
         """It is told nothing more; likewise."""
         return self._write(_remove, subscriber)
@@ -265,6 +273,17 @@ def _change(txn: Txn, subscriber: HubSubscriber, values: Mapping[str, Any]) -> N
         values = {**values, "why": values["why"][:WHY_CHARS]}
     assignments = ", ".join(f"{name} = ?" for name in values)
     txn.execute(f"UPDATE hubsub SET {assignments} WHERE {_SAME}", [*values.values(), *_same(subscriber)])
+
+
+def _bound_waits(txn: Txn, now: int, ask_seconds: int, retry_seconds: int, away_seconds: int) -> None:
+    for table, seconds, where in (
+        ("hubask", ask_seconds, "failures > 0"),
+        ("hubask", 0, "failures = 0"),
+        ("hubsub", retry_seconds, "failures > 0"),
+        ("hubsub", away_seconds, "failures = 0"),
+    ):
+        latest = now + seconds
+        txn.execute(f"UPDATE {table} SET due_time = ? WHERE due_time > ? AND {where}", [latest, latest])
 
 
 def _remove(txn: Txn, subscriber: HubSubscriber) -> None:

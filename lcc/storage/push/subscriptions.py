@@ -34,6 +34,23 @@ class Pushed(NamedTuple):
     looks: int
 
 
+class LongestWaits(NamedTuple):
+    """How long a subscription waits at most, in seconds.
+
+    :ivar confirm: for the hub's answer.
+    :ivar retry: before a hub is asked again that could not be asked.
+    :ivar dropped: before a hub is asked again that was dropped.
+    :ivar poll: before a poll because of a push.
+    :ivar judge: for the push of news that a poll has found.
+    """
+
+    confirm: int
+    retry: int
+    dropped: int
+    poll: int
+    judge: int
+
+
 def as_subscription(row: Sequence[Any]) -> HubSubscription:
     """The subscription of a row of :data:`SUBSCRIPTIONS`."""
     values = dict(zip(SUBSCRIPTIONS.columns, row, strict=True))
@@ -94,6 +111,13 @@ class SubscriptionStore:
     def pushed(self, pushes: Sequence[Pushed]) -> Deferred[None]:
         """Signed pushes have come."""
         return self._write(_pushed, list(pushes))
+
+    def bound_waits(self, now: int, longest: LongestWaits) -> Deferred[None]:
+        """The wall clock may have been set back: what was noted by it before is not waited for any longer than usual.
+
+        What a hub has confirmed in what is the future now is asked for at once: when its lease ends is not known.
+        """
+        return self._write(_bound_waits, now, longest)
 
     def remove(self, ident: str) -> Deferred[None]:
         """It has ended."""
@@ -167,6 +191,26 @@ def _pushed(txn: Txn, pushes: Sequence[Pushed]) -> None:
     sql = f"UPDATE websub SET pushed_time = ?, pushes = pushes + 1, poll_time = ?, looks = ? WHERE id = ? AND {_ANY}"
     for each in pushes:
         txn.execute(sql, [each.time, each.poll_time, each.looks, each.id])
+
+
+def _bound_waits(txn: Txn, now: int, longest: LongestWaits) -> None:
+    txn.execute(
+        "UPDATE websub SET due_time = ?, expires_time = ? + lease_seconds"
+        " WHERE state = 'active' AND asked_time = 0 AND expires_time > ? + lease_seconds",
+        [now, now, now],
+    )
+    for column, seconds, where in (
+        ("due_time", longest.confirm, "(asked_time > 0 OR state = 'leaving')"),
+        ("due_time", longest.retry, f"failures > 0 AND {_ANY}"),
+        ("due_time", longest.dropped, "state = 'dropped'"),
+        ("asked_time", 0, "state <> 'leaving'"),
+        ("pushed_time", 0, _ANY),
+        ("polled_time", 0, _ANY),
+        ("poll_time", longest.poll, _ANY),
+        ("judge_time", longest.judge, _ANY),
+    ):
+        latest = now + seconds
+        txn.execute(f"UPDATE websub SET {column} = ? WHERE {column} > ? AND {where}", [latest, latest])
 
 
 def _remove(txn: Txn, ident: str) -> None:

@@ -236,7 +236,7 @@ class HubWorld(World):
         return server
 
     def now(self) -> float:
-        return NOW + self.clock.seconds()
+        return NOW + self.clock_ahead + self.clock.seconds()
 
     def token(self) -> str:
         self.tokens += 1

@@ -36,7 +36,7 @@ _log = Logger()
 DOCUMENTS_KEPT = 16
 """Documents that are kept for others of the same topic who are as far."""
 TELL_ATTEMPTS_MAX = 3
-_RETRY_SECONDS, _RETRY_SECONDS_MAX = 30, 3600
+_RETRY_SECONDS, RETRY_SECONDS_MAX = 30, 3600
 _GONE = 410
 AWAY_SECONDS = 5
 """Later what a sub-LCC has that could not be reached is asked for again."""
@@ -186,7 +186,7 @@ class Delivery:
         if now - since >= self._settings.hub_give_up:
             await self._drop(subscriber, f"deliveries fail: {why}")
             return
-        wait = doubled_seconds(_RETRY_SECONDS, failures - 1, _RETRY_SECONDS_MAX)
+        wait = doubled_seconds(_RETRY_SECONDS, failures - 1, RETRY_SECONDS_MAX)
         await self._store.change(subscriber, failures=failures, since_time=since, due_time=now + wait, why=why)
 
     async def _drop(self, subscriber: HubSubscriber, why: str) -> None:

@@ -42,7 +42,7 @@ from lcc.roles.background import Background
 from lcc.roles.cu.atom import PATH, asked_of, without_since
 from lcc.roles.cu.cache import Cache
 from lcc.roles.cu.formats import Nothing
-from lcc.roles.cu.hub.delivery import Delivery, question_to
+from lcc.roles.cu.hub.delivery import AWAY_SECONDS, RETRY_SECONDS_MAX, Delivery, question_to
 from lcc.roles.cu.hub.positions import Position, position_of, token_at
 from lcc.roles.cu.query import Query, QueryError
 from lcc.roles.cu.tokens import NOW, StartAgain, TokenError
@@ -60,7 +60,7 @@ ASKS_PER_PARTY, ASKS_WINDOW_SECONDS = 600, 600.0
 ASKS_AT_ONCE, PARTY_ASKS_AT_ONCE = 20, 4
 """Callbacks that are asked, and those of them because of one user or address."""
 ASK_ATTEMPTS_MAX = 3
-_ASK_AGAIN_SECONDS = 60
+ASK_AGAIN_SECONDS = 60
 _LOOK_SECONDS = 60.0
 _PURGE_TICKS = 60
 _NO_BYTES = Nothing()
@@ -223,7 +223,7 @@ class Hub:
             why, again = str(error), ask.failures + 1 < ASK_ATTEMPTS_MAX
         if why:
             _log.info("Callback {callback} does not confirm: {why}", callback=ask.callback, why=why)
-            await self._store.ask_later(ask, int(self._now()) + _ASK_AGAIN_SECONDS if again else 0)
+            await self._store.ask_later(ask, int(self._now()) + ASK_AGAIN_SECONDS if again else 0)
             self.asks -= 0 if again else 1
             return
         await self._confirmed(ask)
@@ -332,7 +332,10 @@ class Hub:
             if not self.is_claimed:
                 await self._claim()
             if self._ticks % _PURGE_TICKS == 0:
-                while await self._store.purge(int(self._now())) == PURGED_AT_ONCE:
+                now = int(self._now())
+                # The wall clock may have been set back, also while no hub ran.
+                await self._store.bound_waits(now, ASK_AGAIN_SECONDS, RETRY_SECONDS_MAX, AWAY_SECONDS)
+                while await self._store.purge(now) == PURGED_AT_ONCE:
                     pass
                 self._load(await self._store.topics())
             self._ticks += 1
