@@ -96,6 +96,17 @@ def _range(pid: int) -> tuple[bytes, bytes]:
     return pid.to_bytes(4, "big") + bytes(16), (pid + 1).to_bytes(4, "big") + bytes(16)
 
 
+def test_tasks_do_not_wait_for_a_clock_of_the_source_that_was_ahead(front: Front) -> None:
+    pid = publish(front)
+    source, dest = front.subs
+    feed = add_task(front, source, pid, "feed", "http://site.example/feed.xml")
+    run(front, source, "UPDATE tasks SET started_time = ? WHERE id = ?", NOW + 86_400, feed)
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    [[due]] = dest.of_tasks("SELECT due_time FROM tasks WHERE pid = ? AND kind = 'feed'", pid)
+    assert due <= NOW + front.clock.seconds() + 3600
+
+
 def test_tasks_go_along_with_what_their_workers_have_collected(front: Front, logged: list[LogEvent]) -> None:
     pid = publish(front)
     source, dest = front.subs

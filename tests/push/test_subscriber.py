@@ -12,6 +12,7 @@ from twisted.internet.defer import succeed
 from lcc.domain.push.websub import LEASE_ASKED_SECONDS, RENEWAL_SECONDS_MAX, sign
 from lcc.fetchers.guarded_client import NoAnswer, Reply
 from lcc.model.push.websub import HubState
+from lcc.roles.push.engine import BOUND_SECONDS
 from lcc.roles.push.subscriber import CONFIRM_SECONDS, LEAVE_ATTEMPTS_MAX, LOOK_AGAIN_SECONDS
 from lcc.storage.push.subscriptions import SubscriptionStore
 from lcc.storage.tasks.orders import TASK_REMOVE
@@ -340,7 +341,7 @@ def test_nothing_waits_for_a_clock_that_was_set_back(world: HubWorld, restarts: 
     world.clock_ahead = 0
     if restarts:
         world.restart()
-    world.pass_time(70)
+    world.pass_time(BOUND_SECONDS + LOOK_AGAIN_SECONDS + 10)
     assert world.polls() == 1, "nothing was found: it is polled once more"
     world.poll_over(task)
     # Its lease ends when the hub says so, and when that was is not known.
@@ -348,7 +349,10 @@ def test_nothing_waits_for_a_clock_that_was_set_back(world: HubWorld, restarts: 
     now = int(world.now())
     found = world.only
     assert found.state is HubState.ACTIVE and found.expires_time <= now + found.lease_seconds
-    assert now - 70 <= found.asked_time <= now and found.due_time == found.asked_time + CONFIRM_SECONDS
+    assert (
+        now - BOUND_SECONDS - LOOK_AGAIN_SECONDS - 10 <= found.asked_time <= now
+        and found.due_time == found.asked_time + CONFIRM_SECONDS
+    )
     assert max(found.pushed_time, found.polled_time, found.poll_time - LOOK_AGAIN_SECONDS) <= now
     assert world.confirm()[0] == 200 and world.only.due_time == now + 10 * DAY * 2 // 3
     # A feed that was read in that time does not hide those that are read now.
@@ -365,9 +369,25 @@ def test_a_hub_is_asked_again_when_a_clock_was_set_back(world: HubWorld, answer:
     world.pass_time(2)
     assert world.hub.modes == ["subscribe"]
     world.clock_ahead = 0
-    world.pass_time(3605)
+    world.pass_time(3605 + BOUND_SECONDS)
     assert len(world.hub.asked) > 1
     assert world.only.why and "-" not in world.only.why
+
+
+def test_who_was_yet_to_be_asked_for_when_a_clock_was_set_back(world: HubWorld) -> None:
+    world.clock_ahead = DAY
+    world.hub.hanging.add(HUB)
+    for number in range(4):
+        world.feed(f"https://www.example.org/{number}.xml")
+    world.pass_time(2)
+    assert len(world.hub.asked) < 4 == len(world.all)
+    world.clock_ahead = 0
+    world.hub.hanging.clear()
+    world.restart()
+    world.pass_time(5)
+    assert {form["hub.callback"] for _, form in world.hub.asked} == {
+        f"https://push.example.org:9743/websub/{each.id}" for each in world.all
+    }
 
 
 def test_a_hub_that_was_dropped_or_left_when_a_clock_was_set_back(
@@ -383,7 +403,7 @@ def test_a_hub_that_was_dropped_or_left_when_a_clock_was_set_back(
     )
     assert world.only.state is HubState.DROPPED
     world.clock_ahead = 0
-    world.pass_time(2)
+    world.pass_time(BOUND_SECONDS)
     assert world.only.due_time <= world.now() + 7200
     world.clock.advance(7200)
     world.pass_time(2)
@@ -395,7 +415,7 @@ def test_a_hub_that_was_dropped_or_left_when_a_clock_was_set_back(
     world.pass_time(8)
     assert world.only.state is HubState.LEAVING
     world.clock_ahead = 0
-    world.pass_time(CONFIRM_SECONDS * LEAVE_ATTEMPTS_MAX + 20)
+    world.pass_time(BOUND_SECONDS + CONFIRM_SECONDS * LEAVE_ATTEMPTS_MAX + 20)
     assert not world.all
 
 

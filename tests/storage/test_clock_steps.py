@@ -64,6 +64,23 @@ def test_tasks_and_jobs_are_pulled_in(tasks: Tasks, monkeypatch: pytest.MonkeyPa
     assert all(late is None or late <= early for (_, early), (_, late) in zip(before, after, strict=True))
 
 
+def test_what_was_read_or_gone_is_no_later_than_now(tasks: Tasks) -> None:
+    task, ahead = tasks.add(), NOW + DAY
+
+    def spoil(txn: Any) -> None:
+        txn.insert(
+            "feeds", ("task", "policy", "record", "read_time", "changed_time"), [(task, "", "{}", ahead, ahead)]
+        )
+        txn.execute("INSERT INTO sitemaps VALUES (?, ?, 'urlset', 2, 1, 0, 0, 1, 9, 8, ?, 0)", [task, task, ahead])
+        columns = ("origin", "rules", "allow", "fetched_time", "checked_time", "status", "task", "named_time")
+        txn.insert("robots", columns, [("http://a.example", "", "all", 0, 0, 0, task, ahead)])
+
+    tasks.database.now(spoil)
+    bound(tasks, NOW)
+    sql = "SELECT feeds.read_time, changed_time, gone_time, named_time FROM feeds, sitemaps, robots"
+    assert tasks.database.now(lambda txn: txn.query(sql)) == [(NOW, NOW, NOW, NOW)]
+
+
 def test_hours_that_a_feed_does_not_wish(tasks: Tasks) -> None:
     spec = JobSpec("feed", args=("http://a.example/feed",))
     task = tasks.add(every=3600, spec=spec, auto=True)

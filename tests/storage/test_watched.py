@@ -120,6 +120,14 @@ def test_a_domain_has_only_so_many(database: DirectDatabase) -> None:
     ask("a.example", 10**6)
 
 
+def test_providers_that_a_wrong_clock_has_made_are_not_counted_for_an_hour(database: DirectDatabase) -> None:
+    few = attrs.evolve(WATCHED, domain_providers_hourly=1)
+    for number, now in enumerate((10**6, 1000, 10**6 + 3600)):
+        database.now(find_or_make_watched, f"http://{number}.a.example/", few, Asker("a.example", now))
+    with pytest.raises(TooManyWatched):
+        database.now(find_or_make_watched, "http://x.a.example/", few, Asker("a.example", 1000))
+
+
 def test_private_addresses_are_allowed_where_an_operator_says_so(database: DirectDatabase) -> None:
     def allowed(pid: int) -> bool:
         provider = database.now(get_provider, pid)

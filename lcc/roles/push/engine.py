@@ -36,7 +36,6 @@ from lcc.roles.push.prover import Prover
 from lcc.roles.push.sets import SetIntake
 from lcc.roles.push.subscriber import Subscriber
 from lcc.roles.push.teller import Teller
-from lcc.roles.wall_clock import WallClock
 from lcc.storage.database.database import Database
 from lcc.storage.providers.watched import roots_on
 from lcc.storage.push.store import PURGED_AT_ONCE, Arrival, PushStore
@@ -48,6 +47,7 @@ T = TypeVar("T")
 
 TICK_SECONDS = 1.0
 PURGE_SECONDS = 600
+BOUND_SECONDS = 60
 DATABASE_SECONDS = 20.0
 ERRORS_SHOWN = 100
 BUSY_SECONDS = 30.0
@@ -90,9 +90,7 @@ class PushServer:
         ended: Callable[[], object],
     ) -> None:
         self.settings = settings
-        self.now: Callable[[], float] = WallClock(now, clock, self._stepped)
-        self._steps, self._steps_bounded = 1, 0
-        """How often the wall clock was set, the start included; up to which of these what waits was looked at."""
+        self.now = now
         self.counters = Counters()
         self.draws = Draws()
         self.claimed: Callable[[PushClaim], object] = lambda claim: None
@@ -113,7 +111,7 @@ class PushServer:
         self._teller = Teller(store, main, self.draws, registers, self.counters, self._answered, self._waits_again)
         self._ticker = LoopingCall(self._tick)
         self._ticker.clock = clock
-        self._purge_due = clock.seconds()
+        self._purge_due = self._bound_due = clock.seconds()
 
     def start(self) -> None:
         """Claim the tables, and work."""
@@ -280,18 +278,16 @@ class PushServer:
             self.trouble = str(error)
             _log.failure("Periodic tick failed")
 
-    def _stepped(self, step: float) -> None:
-        """The wall clock was set by so many seconds; less than 0: back."""
-        self._steps += 1
-
     async def _bound_waits(self) -> None:
-        """The wall clock may have been set back, also while no push server ran: nothing waits for too long."""
-        now, steps = int(self.now()), self._steps
-        if self._steps_bounded < steps:
-            await self.store.bound_waits(now, self._prover.longest_waits)
+        """The wall clock may have been set back, also while no push server ran: nothing waits for too long.
+
+        Not just when it was: what is under way then is noted later, by the time of before.
+        """
+        if self._clock.seconds() >= self._bound_due:
+            await self.store.bound_waits(int(self.now()), self._prover.longest_waits)
             if self.subscriber is not None:
                 await self.subscriber.bound_waits()
-            self._steps_bounded = steps
+            self._bound_due = self._clock.seconds() + BOUND_SECONDS
 
     async def _purge(self) -> None:
         more = await self.store.purge(int(self.now()) - self.settings.keep) >= PURGED_AT_ONCE

@@ -140,7 +140,6 @@ class Subscriber:
             judge=PUSH_AWAITED_SECONDS,
         )
         await self._store.bound_waits(int(self._now()), longest)
-        self._read_upto = 0
 
     def callback_of(self, ident: str) -> str:
         """Where the hub of this subscription pushes to."""
@@ -230,7 +229,9 @@ class Subscriber:
 
     async def _follow(self) -> None:
         """Feeds that were read lately: their hubs, their news."""
-        now, since = int(self._now()), (self._read_upto - _OVERLAP_SECONDS, 0)
+        # The wall clock may have been set back, here or where the scheduler is.
+        self._read_upto = min(self._read_upto, int(self._now()))
+        since = (self._read_upto - _OVERLAP_SECONDS, 0)
         while True:
             page = await self._tasks.select(feeds_read_since, since, PAGE)
             new = [each for each in page if self._read.get(each.task) != each.read_time]
@@ -238,8 +239,7 @@ class Subscriber:
                 await self._look_at(new)
             for each in page:
                 self._read[each.task] = each.read_time
-                # A scheduler's clock may have been wrong.
-                self._read_upto = max(self._read_upto, min(each.read_time, now))
+                self._read_upto = max(self._read_upto, min(each.read_time, int(self._now())))
             if len(page) < PAGE:
                 break
             since = (page[-1].read_time, page[-1].task)

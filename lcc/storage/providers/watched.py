@@ -142,7 +142,9 @@ def _check_caps(txn: Txn, settings: WatchedConfig, asker: Asker) -> None:
     if settings.domain_providers_max and count >= settings.domain_providers_max:
         limit = "the maximum ([watched] domain_providers_max)"
         raise TooManyWatched(f"{count} providers of {asker.domain} are watched already, {limit}")
-    count = txn.value(f"{sql} AND made_time > ?", [asker.domain, asker.now - _HOUR_SECONDS], 0)
+    # Those of the future were made while the wall clock was wrong.
+    hour = [asker.domain, asker.now - _HOUR_SECONDS, asker.now]
+    count = txn.value(f"{sql} AND made_time > ? AND made_time <= ?", hour, 0)
     if settings.domain_providers_hourly and count >= settings.domain_providers_hourly:
         limit = "the maximum of new ones ([watched] domain_providers_hourly)"
         raise TooManyWatched(f"{count} providers of {asker.domain} are watched since an hour, {limit}")

@@ -200,12 +200,13 @@ def _bound_waits(txn: Txn, now: int, longest: LongestWaits) -> None:
         [now, now, now],
     )
     for column, seconds, where in (
+        ("due_time", 0, "state = 'asking' AND asked_time = 0 AND failures = 0"),
         ("due_time", longest.confirm, "(asked_time > 0 OR state = 'leaving')"),
         ("due_time", longest.retry, f"failures > 0 AND {_ANY}"),
         ("due_time", longest.dropped, "state = 'dropped'"),
         ("asked_time", 0, "state <> 'leaving'"),
         ("pushed_time", 0, _ANY),
-        ("polled_time", 0, _ANY),
+        ("polled_time", -1, _ANY),  # whether that was after the last push is not known
         ("poll_time", longest.poll, _ANY),
         ("judge_time", longest.judge, _ANY),
     ):

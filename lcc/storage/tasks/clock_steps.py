@@ -19,6 +19,7 @@ PAGE_ROWS = 500
 _PAST = (
     *(("tasks", each) for each in ("created_time", "ended_time", "since_time", "asked_time", "look_time")),
     *(("jobs", "ended_time"), ("resources", "started_time"), ("taskorders", "done_time"), ("heldnotices", "time")),
+    *(("feeds", "read_time"), ("feeds", "changed_time"), ("sitemaps", "gone_time"), ("robots", "named_time")),
 )
 """Columns of what has happened: it has happened now, at the latest."""
 

@@ -200,9 +200,9 @@ def go_on(write: TaskWrite, first_due: Callable[[When, int], int | None], pid: i
 
 
 def _next_due(first_due: Callable[[When, int], int | None], row: Mapping[str, Any], now: int) -> int | None:
-    """When a task is due that was started last as its row says."""
+    """When a task is due that was started last as its row says, by the clock of where it comes from."""
     if row["every_seconds"] and row["started_time"] is not None:
-        return int(max(now, row["started_time"] + row["every_seconds"]))
+        return int(max(now, min(now, row["started_time"]) + row["every_seconds"]))
     return first_due(When(row["every_seconds"], row["at_time"], row["cron"], row["timezone"]), now)
 
 
