@@ -45,7 +45,7 @@ PUSHES = [
         "waits-for-a-wrong-clock",
         "P2: a key waits for the time that a wrong clock has given it",
         "lcc/roles/push/engine.py",
-        "        if self._steps_bounded < steps:\n",
-        "        if self._steps_bounded < 0:\n",
+        "        if self._clock.seconds() >= self._bound_due:\n",
+        "        if self._clock.seconds() < 0:\n",
     ),
 ]
