@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ from twisted.internet.defer import Deferred
 from twisted.logger import LogEvent, formatEvent
 
 from lcc.errors import CODES
-from lcc.model.frontend.moves import MoveState
+from lcc.model.frontend.moves import Move, MoveState
 from lcc.roles.qm.moves import copying, mover
+from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves
 from lcc.storage.queue.moves.arrivals import arrive_page
 from tests.frontend.kit import NOW
@@ -122,12 +123,13 @@ def test_it_arrives_before_a_later_move_goes_on(front: Front, monkeypatch: pytes
 
 @pytest.mark.long("mariadb")
 def test_it_arrives_although_it_has_left_and_come_back_since(make_front: MakeFront) -> None:
-    front = make_front()
+    """Its rows are those that came first, from there, also for whoever reads the caches."""
+    front = make_front(subs=3)
     pid = publish(front)
     front.go(1)
     before = front.rows(1, pid)
     backup = backed_up_while_arriving(front, pid)
-    for number, dest in ((2, 1), (3, 2)):
+    for number, dest in ((2, 3), (3, 2)):
         front.order(pid, dest)
         front.go_until(MoveState.DONE, number)
     front.log.clear()
@@ -135,6 +137,8 @@ def test_it_arrives_although_it_has_left_and_come_back_since(make_front: MakeFro
     front.go(5)
     assert front.rows(2, pid) == before and front.log == []
     assert front.sub(2).query("SELECT state FROM fenced") == [("open",)]
+    assert front.sub(2).query("SELECT DISTINCT subid FROM origins") == [(1,)]
+    assert front.sub(2).query("SELECT flip, subid FROM flips") == [(front.move(1).flip, 1)]
     front.order(pid, 1)
     front.go_until(MoveState.DONE, 4)
     assert front.rows(1, pid) == before and front.log == []
@@ -220,6 +224,36 @@ def test_it_waits_as_long_as_content_comes(
     front.go(5)
     assert front.rows(2, pid) == before and front.log == []
     assert told(logged) == [f"Move 1 of provider {pid}: {WAITS_FOR_CONTENT}"]
+
+
+def test_what_is_left_is_noted_once_it_is_less(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not with each look."""
+    pid = publish(front)
+    front.go(1)
+    front.older.add("port")  # one by one
+    restored_after_the_flip(front, pid)
+    b = front.sub(2)
+
+    def bring_one() -> None:
+        front.go(3)
+        order = next(iter(b.botm.out.values()))
+        b.botm.done(order, **front.answer(b, order))
+
+    bring_one()  # no batch
+    front.go(3)
+    left = front.move().number("content_left")
+    noted: list[int] = []
+    note = moves.note_progress
+
+    def notes(txn: Txn, move: Move, progress: Mapping[str, Any], *more: Any) -> Move:
+        noted.append(progress["content_left"])
+        return note(txn, move, progress, *more)
+
+    monkeypatch.setattr(moves, "note_progress", notes)
+    for _ in range(2):
+        bring_one()
+    front.go(3)
+    assert left > 2 and noted == [left - 1, left - 2]
 
 
 @pytest.mark.parametrize("absent", ["botm", "orders"])
