@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pytest
+from twisted.internet.defer import Deferred
 from twisted.logger import LogEvent, formatEvent
 
 from lcc.model.frontend.moves import Fence, Move, MoveState
 from lcc.model.frontend.places import SubLcc
 from lcc.model.frontend.traces import FencedAt
 from lcc.roles.qm.moves import copying, mover, obeying, verifying
+from lcc.storage.database.transactions import Txn
 from lcc.storage.fe import moves
 from lcc.storage.providers.providers import order_removal
+from lcc.storage.queue.moves.departing import departing_counts
 from lcc.storage.queue.moves.fences import Known
 from lcc.storage.queue.moves.following import Position
 from tests.frontend.kit import NOW
 from tests.frontend.moving import Front, file_of, publish, restore
-from tests.support.databases import dumped
+from tests.support.databases import dumped, result_of
 from tests.support.logs import LoggedErrors
 from tests.support.roles.qm import page, pages
 
@@ -132,12 +135,124 @@ def test_that_a_move_is_postponed_is_said_once(front: Front, logged: list[LogEve
     assert len([event for event in logged if "postponed" in formatEvent(event)]) == 1
 
 
-def test_rows_are_counted_before_a_provider_is_frozen(front: Front) -> None:
+def test_rows_are_counted_before_a_provider_is_frozen(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if there are none: who stands still is not counted again."""
+    counts: list[MoveState] = []
+
+    def count(txn: Txn, pid: int) -> tuple[Position, dict[str, int]]:
+        counts.append(front.move().state)
+        return departing_counts(txn, pid)
+
+    monkeypatch.setattr(copying, "departing_counts", count)
     front.order(front.sub(1).world.provider(), 2)
     seen = set()
     front.go(10, lambda: seen.add((front.move().state, front.move().number("counted"))))
     assert [counted for state, counted in seen if state is MoveState.FREEZING] == [1]
+    assert counts == [MoveState.COPYING]
+
+
+def test_rows_that_change_while_they_are_counted_are_not_missing(
+    front: Front, monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors
+) -> None:
+    """They are copied, and counted, with the next look; all others are not compared again."""
+    pid = publish(front)
+    front.go(1)
+    follow = copying.Copying.follow
+    followed: list[int | None] = []
+
+    async def follows(self: copying.Copying, pause: bool) -> int | None:
+        followed.append(await follow(self, pause))
+        if len(followed) == 1:
+            front.sub(1).send(9, pid, page(600))
+        return followed[-1]
+
+    monkeypatch.setattr(copying.Copying, "follow", follows)
+    front.order(pid, 2)
+    front.go_until(MoveState.DONE)
+    assert logged_errors.flush() == [] and None not in followed
+    front.go(2)
+    assert any("/600.html" in str(row) for row in front.rows(2, pid))
+
+
+def test_errors_that_were_seen_while_they_were_copied_do_not_arrive(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source has forgotten them; and there are no new ones."""
+    monkeypatch.setattr(mover, "FEW_FILES", -1)  # it is not frozen
+    pid = publish(front)
+    front.go(1)
+    front.order(pid, 2)
+    front.go_until(MoveState.COPYING)
+    front.go(2)
+    source, dest = front.subs
+    assert dest.query("SELECT 1 FROM staged WHERE kind = 'urlerrs'")
+    source.send(9, pid, errors_upto=1000)
+    front.go(2)
+    assert not source.query("SELECT 1 FROM urlerrs WHERE pid = ?", pid)
+    before = front.rows(1, pid)
+    monkeypatch.undo()
+    front.go_until(MoveState.DONE)
+    assert front.rows(2, pid) == before and not dest.query("SELECT 1 FROM urlerrs WHERE pid = ?", pid)
+
+
+def test_nothing_is_noted_of_a_move_that_has_flipped(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though content has come since it was noted how much was left: the provider stands still, for no longer than it
+    must."""
+    noted: list[MoveState] = []
+    note = moves.note_progress
+
+    def notes(txn: Txn, move: Move, *more: Any) -> Move:
+        noted.append(move.state)
+        return note(txn, move, *more)
+
+    monkeypatch.setattr(moves, "note_progress", notes)
+    front.holding.add("b")
+    front.order(publish(front), 2)
+    assert front.go_until(MoveState.FREEZING).number("content_left") > 0
+    front.holding.clear()
+    front.go_until(MoveState.DONE)
+    assert set(noted) == {MoveState.PLANNED, MoveState.COPYING}
+
+
+@pytest.fixture
+def just_frozen(front: Front, monkeypatch: pytest.MonkeyPatch) -> int:
+    """A provider that is to stand still; its source does not look."""
+    with monkeypatch.context() as patched:
+        patched.setattr(mover, "FEW_FILES", -1)
+        pid = publish(front)
+        front.order(pid, 2)
+        front.go_until(MoveState.COPYING)
+        front.go(2)
+    source: Any = front.sub(1).moving
+    source.stop()
+    while front.move().state is not MoveState.FREEZING:
+        front.go(0.1)
+    return pid
+
+
+def test_a_provider_that_is_removed_before_it_stands_still_is_not_moved(front: Front, just_frozen: int) -> None:
+    source: Any = front.sub(1)
+    source.database.now(order_removal, just_frozen)
+    source.moving.start()
+    seen: set[MoveState] = set()
+    front.go(5, lambda: seen.add(front.move().state))
+    assert seen == {MoveState.FREEZING, MoveState.CANCELLED}
+    assert not front.sub(2).query("SELECT pid FROM pidb")
+
+
+def test_a_freeze_is_ended_by_the_source_when_its_time_is_over(
+    front: Front, monkeypatch: pytest.MonkeyPatch, just_frozen: int
+) -> None:
+    monkeypatch.setattr(obeying, "FROZEN_SECONDS", 4.0)
+    source, dest = (cast(Any, sub.moving) for sub in front.subs)
+    dest.stop()
+    front.clock.advance(1 - front.clock.seconds() % 1)  # so that times are whole seconds
+    states = []
+    for seconds in (3, 1, 0):
+        result_of(Deferred.fromCoroutine(source._obeying.look(1)))
+        states.append(front.move().state)
+        front.clock.advance(seconds)
+    assert states == [MoveState.FREEZING, MoveState.FREEZING, MoveState.COPYING]
 
 
 @pytest.fixture

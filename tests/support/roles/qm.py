@@ -134,7 +134,7 @@ class FakeUns(Remote):
             pid,
             options.get("connseq", number),
             options.get("full", False),
-            0,
+            options.get("errors_upto", 0),
             options.get("answered", False),
             NOW,
             source=source_text(options.get("source", Source.TOLD)),
