@@ -9,7 +9,7 @@ import pytest
 from lcc.model.frontend.moves import Move, MoveState
 from lcc.roles.qm.moves import copying, mover, verifying
 from lcc.roles.qm.moves.verifying import Verifying
-from tests.frontend.moving import Front, MakeFront, restore
+from tests.frontend.moving import Front, MakeFront, Sub, restore
 from tests.frontend.test_move_content import COUNT, publish
 from tests.support.databases import dumped
 from tests.support.roles.qm import page, pages
@@ -53,6 +53,12 @@ def change(front: Front, pid: int, number: int, count: int) -> None:
     front.go(15)
 
 
+def touched(source: Sub) -> int:
+    """The number of the last transaction with changes that were noted."""
+    ((number,),) = source.query("SELECT value FROM counters WHERE name = 'touched'")
+    return int(number)
+
+
 def test_of_many_pages_the_last_ones_count(make_front: MakeFront, monkeypatch: pytest.MonkeyPatch) -> None:
     """Robots are fast: all content has come before the next rows are copied."""
     monkeypatch.setattr(copying, "PAGE_ROWS", 10)
@@ -89,11 +95,15 @@ def test_pages_count_that_are_compared_again(make_front: MakeFront, monkeypatch:
     front.order(pid, 2)
     front.go(5)
     backup = source.database.now(dumped)
-    change(front, pid, 7, 1)
+    for number in range(7, 107):
+        source.send(number, pid, page(0))
+    front.go(5)
+    seen = touched(source)
     assert dest.moving is not None
     dest.moving.stop()
     restore(source, backup)
-    change(front, pid, 8, 100)
+    change(front, pid, 8, 12)
+    assert touched(source) < seen, "they have numbers of what is compared already"
     alter(front, pid)
     dest.moving.start()
     assert is_cancelled(go_on(front, monkeypatch))
@@ -112,6 +122,67 @@ def test_files_count_that_were_not_waited_for(make_front: MakeFront, monkeypatch
     front.holding.clear()
     front.go(5)
     assert is_cancelled(go_on(front, monkeypatch))
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_few_files_of_pages_that_have_changed_are_not_waited_for(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All others are compared; the provider may freeze."""
+    front = make_front()
+    pid = publish(front, 30)
+    front.order(pid, 2)
+    front.go(5)
+    front.holding.add("b")
+    change(front, pid, 7, 5)
+    monkeypatch.setattr(mover, "FEW_ROWS", FREEZES)
+    assert front.go_until(MoveState.FREEZING, seconds=10).number("content_left") == 5
+    front.holding.clear()
+    front.go_until(MoveState.DONE)
+
+
+@pytest.mark.usefixtures("waiting")
+def test_what_has_changed_is_compared_as_soon_as_all_was(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same look."""
+    front = make_front()
+    pid = publish(front, 30)
+    front.holding.add("b")
+    front.order(pid, 2)
+    front.go(5)
+    front.holding.add("a")
+    front.sub(1).send(7, pid, *pages(500, 501))
+    front.go(3)
+    moving = front.sub(2).moving
+    assert moving is not None
+    moving.stop()
+    front.holding.discard("b")
+    front.go(5)  # all content comes
+    monkeypatch.setattr(mover, "FEW_ROWS", FREEZES)
+    passes = front.move().number("passes")
+    moving.start()
+    move = front.go_until(MoveState.FREEZING)
+    assert move.state is MoveState.FREEZING and move.number("passes") == passes + 1
+
+
+def test_content_is_compared_while_the_queue_is_copied(
+    make_front: MakeFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes late; that it is something else is found long before all rows are there."""
+    monkeypatch.setattr(copying, "PAGE_ROWS", 1)
+    monkeypatch.setattr(mover, "SLICE_SECONDS", 0.05)
+    front = make_front()
+    pid = publish(front, 12)
+    alter(front, pid)
+    front.holding |= {"a", "b"}
+    front.sub(1).send(7, pid, *pages(*range(500, 540)))
+    front.order(pid, 2)
+    while not front.sub(2).query("SELECT 1 FROM stagedqueue"):
+        front.go(0.1)
+    front.holding.discard("b")
+    move = front.go_until(MoveState.CANCELLED)
+    assert is_cancelled(move) and 12 < move.number("rows") < 40
 
 
 @pytest.mark.usefixtures("waiting")
