@@ -344,13 +344,14 @@ def _spool_damage(system: System, promises: Promises, fault: Fault) -> None:
     """A set rots in a spool, as soon as there is one; the UNS may have been ended before it is read."""
     disk = system.machines[fault.target].disk
     uns = next(name for name, address in system.machine_of.items() if address == fault.target)
-    until = system.timeline.now + fault.seconds
+    # When all is well again notifiers tell once more what they have told: what is lost later is not repeated.
+    until = min(system.timeline.now + fault.seconds, EPOCH + system.trouble_seconds)
 
     def look() -> None:
         if disk.rot(lambda path: path.endswith(".set") and "/incoming/" not in path, fault.chance):
             if fault.number % 2:
                 _kill(system, promises, attrs.evolve(fault, target=uns, seconds=0.5))
-        elif system.timeline.now < until:
+        elif system.timeline.now + 0.05 < until:
             system.timeline.call_later(0.05, None, look)
 
     look()
