@@ -171,3 +171,5 @@ def test_what_is_believed(counted: int, stored: int, before: int) -> None:
     if stored == before:
         assert right == counted
     assert abs(right - counted) <= abs(stored - before)
+    if abs(stored - counted) == abs(stored - before):
+        assert right == stored, "all that has changed may have been counted before"
