@@ -354,8 +354,8 @@ class Sites:
             lambda: NOW,
         )
 
-    def report(self, number: int, files: int, time: int = NOW) -> None:
-        self.front.now(report_vitals, chr(96 + number), vitals(0, files=files, time=time))
+    def report(self, number: int, files: int) -> None:
+        self.front.now(report_vitals, chr(96 + number), vitals(0, files=files))
 
     def choose(self, root: str) -> int:
         sub: SubLcc = result_of(self.homes.choose(root))
@@ -392,15 +392,6 @@ def test_a_site_is_watched_where_it_is_already_or_where_there_is_room(sites: Sit
     # The registered one counts more than the one that watches.
     sites.subs[1].now(add_provider, Provider(0, ("http://watched.example/",), "hash"))
     assert sites.choose("http://watched.example/") == 2
-
-
-def test_a_sub_lcc_that_does_not_report_may_have_room_later(sites: Sites) -> None:
-    sites.report(1, 1000)
-    sites.report(2, 10, NOW - 61)
-    with pytest.raises(StoreUnavailable, match="sub-LCC b does not report"):
-        sites.choose("http://new.example/")
-    sites.report(2, 1000)
-    assert result_of(sites.homes.choose("http://new.example/")) is None, "all are full"
 
 
 def test_a_claim_is_forgotten_in_the_end(sites: Sites) -> None:

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from twisted.internet.defer import Deferred, FirstError, gatherResults
 
-from lcc.domain.frontend.sub_lccs import is_stale, with_most_room
-from lcc.errors import StoreUnavailable
+from lcc.domain.frontend.sub_lccs import with_most_room
 from lcc.model.frontend.places import SubLcc, SubState
 from lcc.roles.sub_databases import SubDatabases
 from lcc.storage.database.database import Database
@@ -51,7 +50,7 @@ class SiteHomes:
 
         :param root: normalised.
         :raises StoreUnavailable: (as the Deferred's failure) the front end's database, or that of a sub-LCC, cannot
-            be reached: nobody can say whether it has the site; or one that may have room has not reported lately.
+            be reached: nobody can say whether it has the site.
         """
         return Deferred.fromCoroutine(self._choose(root))
 
@@ -69,12 +68,8 @@ class SiteHomes:
                 break
         # One that a site has left watches it no more; its provider has been removed elsewhere.
         taking = {sub.subid: sub for sub in subs if sub.notifiers and sub not in left}
-        vitals, now = await self._front.select(list_vitals), self._now()
-        best = with_most_room(taking.values(), vitals, now, self._stale)
+        best = with_most_room(taking.values(), await self._front.select(list_vitals), self._now(), self._stale)
         if best is None:
-            for sub in taking.values():
-                if sub.state is SubState.OPEN and is_stale(vitals.get(sub.subid), now, self._stale):
-                    raise StoreUnavailable(f"sub-LCC {sub.name} does not report, and no other has room")
             return None
         claiming = root, best.subid, self._now(), [sub.subid for sub in left]
         return taking.get(await self._front.write(claim_site, *claiming), best)

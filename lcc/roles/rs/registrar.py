@@ -44,8 +44,6 @@ T = TypeVar("T")
 
 SWEEP_SECONDS = 60.0
 """Between two looks at what has expired."""
-KEPT_SECONDS = 86400
-"""How long expired registrations are kept: the wall clock may have been set forward by mistake."""
 _TICKET = re.compile(r"([1-9][0-9]{0,9})-([0-9a-f]{32})", re.ASCII).fullmatch
 _NUMBER_MAX = 10**10
 _PASSWORD_CHARS = 1024
@@ -339,7 +337,7 @@ class Registrar:
 
     async def _sweep(self) -> None:
         try:
-            removed = await self.store.remove_expired(int(self.now()) - KEPT_SECONDS)
+            removed = await self.store.remove_expired(int(self.now()))
         except StoreUnavailable:
             return  # the store has logged it
         except Exception:

@@ -22,9 +22,6 @@ from lcc.storage.database.transactions import Txn
 
 WHY_CHARS = 500
 PURGED_AT_ONCE = 1000
-KEPT_SECONDS = 86400
-"""How long a subscriber is kept whose lease is over, and to whom nothing is delivered: if it subscribes again it goes
-on where it was.  And the wall clock may have been set forward, by mistake or to right it."""
 ASKS = Table("hubask", ["id"], [field.name for field in attrs.fields(HubAsk)])
 SUBSCRIBERS = Table("hubsub", ["id"], [field.name for field in attrs.fields(HubSubscriber)])
 
@@ -108,7 +105,7 @@ class HubStore:
         return self._write(_ask_later, ask, due_time)
 
     def due(self, now: int, failing: bool, without: Sequence[str], limit: int) -> Deferred[list[HubSubscriber]]:
-        """Those to whom something is to be delivered, the longest waiting first; none whose lease is over.
+        """Those to whom something is to be delivered, the longest waiting first.
 
         :param failing: of those whose last delivery failed, or of the others.
         :param without: sites of callbacks that are left out.
@@ -135,7 +132,7 @@ class HubStore:
         return self._write(_remove, subscriber)
 
     def purge(self, now: int) -> Deferred[int]:
-        """Forget those whose lease is over for :data:`KEPT_SECONDS`."""
+        """Forget those whose lease is over."""
         return self._write(_purge, now)
 
 
@@ -260,9 +257,8 @@ def _ask_later(txn: Txn, ask: HubAsk, due_time: int) -> None:
 
 def _due(txn: Txn, now: int, failing: bool, without: Sequence[str], limit: int) -> list[HubSubscriber]:
     where = due_where(failing, "site", without)
-    where = f"due_time > 0 AND due_time <= ? AND (dropped = 1 OR expires_time > ?) AND {where}"
-    sql = f"{SUBSCRIBERS.select} WHERE {where} ORDER BY due_time, id LIMIT ?"
-    return [as_subscriber(row) for row in txn.query(sql, [now, now, *without, limit])]
+    sql = f"{SUBSCRIBERS.select} WHERE due_time > 0 AND due_time <= ? AND {where} ORDER BY due_time, id LIMIT ?"
+    return [as_subscriber(row) for row in txn.query(sql, [now, *without, limit])]
 
 
 _SAME = "id = ? AND expires_time = ? AND secret = ? AND dropped = ?"
@@ -288,6 +284,7 @@ def _bound_waits(txn: Txn, now: int, ask_seconds: int, retry_seconds: int, away_
     ):
         latest = now + seconds
         txn.execute(f"UPDATE {table} SET due_time = ? WHERE due_time > ? AND {where}", [latest, latest])
+    txn.execute("UPDATE hubsub SET since_time = ? WHERE since_time > ?", [now, now])
 
 
 def _remove(txn: Txn, subscriber: HubSubscriber) -> None:
@@ -295,6 +292,6 @@ def _remove(txn: Txn, subscriber: HubSubscriber) -> None:
 
 
 def _purge(txn: Txn, now: int) -> int:
-    found = txn.query("SELECT id FROM hubsub WHERE expires_time <= ? LIMIT ?", [now - KEPT_SECONDS, PURGED_AT_ONCE])
+    found = txn.query("SELECT id FROM hubsub WHERE expires_time <= ? LIMIT ?", [now, PURGED_AT_ONCE])
     txn.execute_in("DELETE FROM hubsub WHERE id IN ({in})", [ident for (ident,) in found])
     return len(found)

@@ -205,6 +205,8 @@ def _bound_waits(txn: Txn, now: int, longest: LongestWaits) -> None:
         ("due_time", longest.retry, f"failures > 0 AND {_ANY}"),
         ("due_time", longest.dropped, "state = 'dropped'"),
         ("asked_time", 0, "state <> 'leaving'"),
+        ("active_time", 0, _ANY),
+        ("news_time", 0, _ANY),
         ("pushed_time", 0, _ANY),
         ("polled_time", -1, _ANY),  # whether that was after the last push is not known
         ("poll_time", longest.poll, _ANY),

@@ -47,6 +47,7 @@ from lcc.roles.cu.hub.positions import Position, position_of, token_at
 from lcc.roles.cu.query import Query, QueryError
 from lcc.roles.cu.tokens import NOW, StartAgain, TokenError
 from lcc.roles.places import Places
+from lcc.roles.wall_clock import WallClock
 from lcc.storage.hub.subscribers import PURGED_AT_ONCE, HubStore, digest
 from lcc.storage.views.selected import Selection
 
@@ -63,6 +64,7 @@ ASK_ATTEMPTS_MAX = 3
 ASK_AGAIN_SECONDS = 60
 _LOOK_SECONDS = 60.0
 _PURGE_TICKS = 60
+POSTPONED_SECONDS = 86400.0
 _NO_BYTES = Nothing()
 _ALL = Selection(sources=int(~Source(0)))
 
@@ -97,13 +99,14 @@ class Hub:
         self._cache = cache
         self._client = client
         self._clock = clock
-        self._now = now
+        self._now = WallClock(now, clock, self._stepped)
+        self._purge_at = clock.seconds()
         self._token = token
         self._topics: dict[bytes, Selection] = {}
         self._absent: set[bytes] = set()
         self._by_provider: defaultdict[int, dict[bytes, Selection]] = defaultdict(dict)
         self._requests = Throttle(ASKS_PER_PARTY, ASKS_WINDOW_SECONDS)
-        self.delivery = Delivery(settings, store, cache, client, without, self.url, now, self._failed)
+        self.delivery = Delivery(settings, store, cache, client, without, self.url, self._now, self._failed)
         self._following = Background("Cannot follow changes for the hub", failed=self._failed)
         self._asking: Places[HubAsk] = Places(
             "ask callbacks",
@@ -335,7 +338,7 @@ class Hub:
                 now = int(self._now())
                 # The wall clock may have been set back, also while no hub ran.
                 await self._store.bound_waits(now, ASK_AGAIN_SECONDS, RETRY_SECONDS_MAX, AWAY_SECONDS)
-                while await self._store.purge(now) == PURGED_AT_ONCE:
+                while self._clock.seconds() >= self._purge_at and await self._store.purge(now) == PURGED_AT_ONCE:
                     pass
                 self._load(await self._store.topics())
             self._ticks += 1
@@ -353,6 +356,11 @@ class Hub:
         except Exception as error:
             self.trouble = str(error)
             _log.failure("Periodic tick failed")
+
+    def _stepped(self, step: float) -> None:
+        """The wall clock was set by so many seconds: leases that look over may not be, or were given too short."""
+        if step > 0:
+            self._purge_at = self._clock.seconds() + POSTPONED_SECONDS
 
     async def _claim(self) -> None:
         saved = await self._store.claim()

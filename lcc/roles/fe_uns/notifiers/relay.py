@@ -168,5 +168,5 @@ class NotifierRelay:
         except LccError as error:
             raise Refused(error.code, error.text) from None
         if sub is None:
-            raise Refused(code("limit"), "no open sub-LCC has room (lcc-admin fe list)")
+            raise Refused(code("limit"), "no sub-LCC that is open and not stale has room (lcc-admin fe list)")
         return sub
