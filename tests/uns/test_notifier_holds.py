@@ -106,7 +106,7 @@ def test_a_set_that_fails_again_is_rejected(world: World, logged_errors: LoggedE
     notifier.heard()
     notifier.say(a_set(1, "a"))
     assert notifier.answers() == [Accepted(1)]
-    world.disk.fail["sync_folder"] = OSError(5, "I/O error")
+    world.disk.fail["sync_folder"] = RuntimeError("a bug")
     notifier.say(a_set(2, "a"))
     assert [type(each) for each in notifier.answers()] == [Hold]
     world.pass_time(12)
@@ -114,7 +114,27 @@ def test_a_set_that_fails_again_is_rejected(world: World, logged_errors: LoggedE
     notifier.say(Again(), a_set(2, "a"))
     (answer,) = notifier.answers()
     assert (answer.number, answer.code) == (2, code("internal"))
-    assert len(logged_errors.flush("I/O error")) == 2
+    assert len(logged_errors.flush("a bug")) == 2
+
+
+def test_a_disk_that_fails_for_long_rejects_nothing(world: World, logged_errors: LoggedErrors) -> None:
+    notifier = connect_notifier(world)
+    notifier.heard()
+    notifier.say(a_set(1, "a"))
+    assert notifier.answers() == [Accepted(1)]
+    world.disk.fail["sync_folder"] = OSError(5, "I/O error")
+    notifier.say(a_set(2, "a"))
+    for _ in range(3):
+        assert [type(each) for each in notifier.answers()] == [Hold]
+        world.pass_time(12)
+        notifier.heard()
+        notifier.say(Again(), a_set(2, "a"))
+    del world.disk.fail["sync_folder"]
+    # Nor does it if the notifier connects anew, and is not held.
+    again = connect_notifier(world)
+    again.say(a_set(2, "a"))
+    assert again.answers()[-1] == Accepted(2)
+    assert len(world.set_files()) == 2 and len(logged_errors.flush("I/O error")) == 4
 
 
 def test_who_sends_more_than_its_window_is_not_read_from(worlds: Callable[..., World]) -> None:

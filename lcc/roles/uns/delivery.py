@@ -18,10 +18,12 @@ class Verdict:
     """What a provider is told of its set.
 
     :ivar code: 0: accepted; else why it is rejected.
+    :ivar of_disk: because the disk has failed: nothing is wrong with the set.
     """
 
     code: int
     text: str = ""
+    of_disk: bool = False
 
 
 ACCEPTED = Verdict(0)

@@ -406,8 +406,9 @@ class Forwarder:
             delivery.reply(None)
         else:
             self._unsent.remove(delivery)
+            of_disk = isinstance(error, OSError)
             name = disk_fault(error) if isinstance(error, OSError) else "internal"
-            self._drop(delivery, Verdict(code(name), "the set could not be stored"))
+            self._drop(delivery, Verdict(code(name), "the set could not be stored", of_disk))
 
     def _drop(self, delivery: Delivery, verdict: Verdict) -> None:
         delivery.cancel_timer()
@@ -532,10 +533,13 @@ class Forwarder:
             _log.error("Cannot read set {number}, retrying: {error}", number=number, error=str(error))
             self._pump_soon(_SHORTAGE_SECONDS)
         else:
-            self._set_aside(delivery, str(error))
+            self._set_aside(delivery, str(error), of_disk=isinstance(error, OSError))
 
-    def _set_aside(self, delivery: Delivery, why: str) -> None:
-        """The file of the oldest unsent set is of no use."""
+    def _set_aside(self, delivery: Delivery, why: str, *, of_disk: bool = False) -> None:
+        """The file of the oldest unsent set is of no use.
+
+        :param of_disk: the disk says so, not what it holds.
+        """
         begun = self._file is not None
         self._close_file()
         self._unsent.remove(delivery)
@@ -545,7 +549,7 @@ class Forwarder:
         self._no_longer_here(delivery)
         if delivery.entry.header.answered:
             self._lost(delivery.entry.header)
-        delivery.reply(Verdict(code("internal"), "the set could not be stored"))
+        delivery.reply(Verdict(code("internal"), "the set could not be stored", of_disk))
         if begun and self._peer is not None:
             # A part of it is on its way: only a new connection makes the queue manager forget that.
             self._peer.stream.abort()

@@ -47,7 +47,6 @@ FAILED_SECONDS = 10.0
 SPOOL_SHARE = 0.5
 """A spool that is filled to this share takes no more sets of notifiers."""
 _WATCHED_AHEAD_SECONDS = 2.0
-_PASSING = frozenset({code("try-later"), code("internal")})
 
 
 class Refused(Exception):
@@ -192,7 +191,11 @@ class Notifiers:
     def _answered(self, notifier: KnownNotifier, number: int, verdict: Verdict | None) -> None:
         self.sets_under_way -= 1
         connection = notifier.connection
-        passing = verdict is not None and verdict.code in _PASSING and number not in notifier.failed
+        # One that is the fault of neither disk nor database may be the set's own: it must not be told again for ever.
+        is_certain = verdict is not None and (verdict.of_disk or verdict.code == code("try-later"))
+        passing = verdict is not None and (
+            is_certain or (verdict.code == code("internal") and number not in notifier.failed)
+        )
         if verdict is None or passing:
             # It may or may not have been taken: when it comes again, the queue manager tells.
             notifier.outcomes.pop(number, None)
@@ -200,7 +203,7 @@ class Notifiers:
             if connection is not None:
                 connection.drop()
         elif passing:
-            if verdict.code != code("try-later"):
+            if not is_certain:
                 notifier.failed.add(number)
             if connection is not None:
                 connection.hold(verdict.text or "the set could not be stored", FAILED_SECONDS)

@@ -39,7 +39,7 @@ class KnownNotifier:
     :ivar name: its role and name, as ``push/p1``.
     :ivar outcomes: by number, in the order in which they came: the answer; None: it is under way.
     :ivar connection: None: it is away.
-    :ivar failed: sets that could not be stored once, for a reason that may pass.
+    :ivar failed: sets that could not be stored once, for a reason that may pass, or may be the set's own.
     """
 
     name: str
