@@ -145,11 +145,11 @@ class IQueueRepair(Interface):
     def note_answered(uns: str, epoch: str, acked: int) -> Deferred[None]:
         """Sets up to this number were answered, accepted or refused."""
 
-    def want_full_sets(reason: str, lost_time: int = 0) -> Deferred[None]:
+    def want_full_sets(reason: str, error_epoch: int = 0) -> Deferred[None]:
         """Ask all providers for full sets.
 
-        :param lost_time: when it was noticed (seconds since 1970) that order numbers and numbers of errors are lost:
-            they jump ahead.  0: none are."""
+        :param error_epoch: order numbers and numbers of errors are lost: those of orders jump ahead, those of errors
+            are of this epoch (1 to 2^20 - 1) from now on, which is drawn at random.  0: none are lost."""
 
     def begin_epoch(before: str, epoch: str, least_change: int) -> Deferred[str]:
         """End the epoch ``before`` of the database: invalidates the tokens of content users, and all counters jump

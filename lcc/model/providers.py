@@ -11,6 +11,12 @@ PRIORITIES = 3
 """Of providers: 0 to 2, the highest is served first."""
 
 
+ERROR_BITS = 32
+"""Of the number of an error; the bits above say in which epoch it was drawn: another one begins when the database has
+lost numbers.  Few enough that programs which know 53 bits only (JavaScript) can tell what they have read."""
+ERROR_EPOCH_MAX = (1 << 20) - 1
+
+
 def clamp(priority: int) -> int:
     """A priority that there is."""
     return min(max(priority, 0), PRIORITIES - 1)

@@ -244,6 +244,27 @@ def test_a_site_whose_provider_is_lost_is_looked_at_again(
     assert world.server.unproven == world.server.untold == 0 and world.push("e")[0] == 200
 
 
+def test_a_set_that_was_told_of_a_provider_that_is_lost_waits_for_the_operator_too(
+    open_world: Callable[..., World],
+) -> None:
+    world = open_world(unknown_sites="approve")
+    world.sites.files[FILE] = KEY.encode()
+    pid = world.main.now(add_provider, Provider(pid=0, roots=(SITE,), password_hash="x"))
+    world.push("a")
+    world.pass_time(2)
+    assert len(world.uns.told) == 1
+    for table in ("pidb", "proots"):
+        world.main.now(lambda txn, table=table: txn.execute(f"DELETE FROM {table} WHERE pid = ?", [pid]))
+    world.push("b")
+    world.pass_time(2)
+    world.uns.answer(code=code("provider-gone"))
+    world.pass_time(2)
+    assert world.server.unproven == 2 and len(world.uns.told) == 1
+    world.tables.now(decide_key, "www.example.org", True, 0)
+    world.pass_time(2)
+    assert sorted(urls for _, urls in world.uns.urls[1:]) == [[SITE + "a"], [SITE + "b"]]
+
+
 def test_an_operator_refuses(open_world: Callable[..., World]) -> None:
     world = open_world()
     world.sites.files[FILE] = KEY.encode()

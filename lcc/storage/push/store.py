@@ -183,10 +183,10 @@ class PushStore:
         return self.write(_save_key, key, order)
 
     def prove_again(self, ident: bytes, number: int) -> Deferred[int]:
-        """A proven key's folder is no provider's any longer: the key is looked at as if it were new, and those of its
-        sets that have this number or a greater one wait for that.
+        """A key's folder is no provider's any longer: if it was proven it is looked at as if it were new, and those
+        of its sets that have this number or a greater one wait for that.
 
-        :returns: how many URLs these have; 0: it is not proven.
+        :returns: how many URLs these have; 0: the key is refused.
         """
         return self.write(_prove_again, ident, number)
 
@@ -340,10 +340,11 @@ def _save_key(txn: Txn, key: SiteKey, order: int) -> int:
 
 
 def _prove_again(txn: Txn, ident: bytes, number: int) -> int:
-    if txn.value("SELECT state FROM pushkey WHERE id = ?", [ident]) != KeyState.PROVEN.value:
+    if txn.value("SELECT state FROM pushkey WHERE id = ?", [ident]) in (None, KeyState.REFUSED.value):
         return 0
-    update = "UPDATE pushkey SET state = ?, pid = 0, due_time = 0, failures = 0 WHERE id = ?"
-    txn.execute(update, [KeyState.WAITING.value, ident])
+    # Not one that waits for an operator by now: a set that its former provider was told of comes later.
+    update = "UPDATE pushkey SET state = ?, pid = 0, due_time = 0, failures = 0 WHERE id = ? AND state = ?"
+    txn.execute(update, [KeyState.WAITING.value, ident, KeyState.PROVEN.value])
     sets = "keyid = ? AND state = ? AND number >= ?"
     untold = [ident, _READY, number]
     count = int(txn.value(f"SELECT SUM(urlcount) FROM pushset WHERE {sets}", untold, 0))

@@ -26,6 +26,7 @@ from twisted.logger import Logger
 from lcc.errors import StreamError
 from lcc.interfaces import IQueueStore
 from lcc.model import UnsStanding
+from lcc.model.providers import ERROR_EPOCH_MAX
 from lcc.protocols.hello import Hello
 from lcc.protocols.uns_qm import NewEpoch
 from lcc.protocols.work import Names
@@ -153,9 +154,9 @@ class Repair:
             "until lcc-admin fsck --quick --repair is run on each machine with content",
             why=why,
         )
-        lost_time = self._now()
+        error_epoch = 1 + int(self._random() * ERROR_EPOCH_MAX)
         await self._ask(
-            "asking all providers for full sets", lambda: self._store.want_full_sets(CACHE_CRASH, lost_time)
+            "asking all providers for full sets", lambda: self._store.want_full_sets(CACHE_CRASH, error_epoch)
         )
         epoch = "".join(f"{int(self._random() * 65536):04x}" for _ in range(4))
         before = self.epoch

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from lcc.model import SetHeader, Source
+from lcc.model.providers import ERROR_BITS
 from lcc.storage.database.transactions import Question, Txn
 from lcc.storage.queue.write_transaction import WriteTransaction
 
@@ -123,7 +124,9 @@ def finish_set(write: WriteTransaction, header: SetHeader, now: int, full_set_pe
     stats = write.stats(header.pid)
     stats.last_set_time = now
     cleared = min(header.errors_upto, stats.errseq)
-    if cleared > stats.errcleared:
+    # Else it was shown errors before the database was restored, and others have taken their numbers.
+    is_current = header.errors_upto >> ERROR_BITS == stats.errseq >> ERROR_BITS
+    if is_current and cleared > stats.errcleared:
         stats.errcleared = cleared
         write.txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number > 0 AND number <= ?", [header.pid, cleared])
     if header.full:

@@ -17,6 +17,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from lcc.model import MachineState, UnsStanding
+from lcc.model.providers import ERROR_BITS
 from lcc.storage.database.database import Database
 from lcc.storage.database.tables.status import database_epoch, last_change, queue_size
 from lcc.storage.database.tables.timeline import epoch_of, forget_timelines, known_upto, position
@@ -34,9 +35,6 @@ LOSS_JUMP = ORDER_JUMP << 16
 """How far order numbers jump when the database has lost some: spools may hold sets with later ones, also of after
 the provider moved away and came back, which raises them each time
 (:data:`lcc.storage.queue.moves.arrivals.ORDER_MARGIN`)."""
-ERROR_BITS = 20
-"""After a restore errors get numbers by its time: above all that were drawn before, as long as a provider has fewer
-than a million a second."""
 CACHE_CRASH = "cache-crash"
 
 _FORMER = "former_epoch."
@@ -64,13 +62,13 @@ class RepairStore:
     def note_answered(self, uns: str, epoch: str, acked: int) -> Deferred[None]:
         return self._write(note_answered, uns, epoch, acked)
 
-    def want_full_sets(self, reason: str, lost_time: int = 0) -> Deferred[None]:
-        return Deferred.fromCoroutine(self._want_full_sets(reason, lost_time))
+    def want_full_sets(self, reason: str, error_epoch: int = 0) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._want_full_sets(reason, error_epoch))
 
-    async def _want_full_sets(self, reason: str, lost_time: int) -> None:
+    async def _want_full_sets(self, reason: str, error_epoch: int) -> None:
         after: int | None = 0
         while after is not None:
-            after = await self._write(want_page, reason, lost_time, after)
+            after = await self._write(want_page, reason, error_epoch, after)
 
     def begin_epoch(self, before: str, epoch: str, least_change: int) -> Deferred[str]:
         return self._write(begin_epoch, before, epoch, least_change)
@@ -122,7 +120,7 @@ def note_answered(txn: Txn, run: int, uns: str, epoch: str, number: int) -> None
         txn.execute("UPDATE setspos SET answered_number = ? WHERE uns = ? AND epoch = ?", [number, *key])
 
 
-def want_page(txn: Txn, run: int, reason: str, lost_time: int, after: int) -> int | None:
+def want_page(txn: Txn, run: int, reason: str, error_epoch: int, after: int) -> int | None:
     """Ask the next providers for a full set; returns the last one's id, None: done."""
     write = WriteTransaction(txn, run)
     sql = "SELECT pid FROM pidb WHERE pid > ? AND removed = 0 ORDER BY pid LIMIT ?"
@@ -130,22 +128,22 @@ def want_page(txn: Txn, run: int, reason: str, lost_time: int, after: int) -> in
     write.load_stats(pids)
     for pid in pids:
         write.want_full_set(pid, reason)
-        if lost_time:
+        if error_epoch:
             write.stats(pid).maxconnseq += LOSS_JUMP
-            _renumber_errors(write, pid, lost_time << ERROR_BITS)
+            _renumber_errors(write, pid, error_epoch)
     write.flush()
     return pids[-1] if len(pids) == PAGE_PROVIDERS else None
 
 
-def _renumber_errors(write: WriteTransaction, pid: int, least: int) -> None:
+def _renumber_errors(write: WriteTransaction, pid: int, epoch: int) -> None:
     """A session that has been open since before the restore was shown errors whose numbers are drawn again: what it
     tells next must not clear those that have them now."""
     stats = write.stats(pid)
-    ahead = max(0, least - stats.errseq)
-    if ahead and stats.errseq > stats.errcleared:
-        write.txn.execute("UPDATE urlerrs SET number = number + ? WHERE pid = ? AND number > 0", [ahead, pid])
-    stats.errseq += ahead
-    stats.errcleared += ahead
+    step = (epoch << ERROR_BITS) - (stats.errseq >> ERROR_BITS << ERROR_BITS)
+    if step and stats.errseq > stats.errcleared:
+        write.txn.execute("UPDATE urlerrs SET number = number + ? WHERE pid = ? AND number > 0", [step, pid])
+    stats.errseq += step
+    stats.errcleared += step
 
 
 def begin_epoch(txn: Txn, run: int, before: str, epoch: str, least_change: int) -> str:
