@@ -309,6 +309,15 @@ def test_the_longest_root_wins(world: World) -> None:
     assert sorted(world.uns.urls) == sorted([(whole, [SITE + "a", SITE + "b"]), (part, [SITE + "shop/1"])])
 
 
+def test_a_host_with_many_roots(world: World) -> None:
+    roots = [f"{SITE}{number}/" for number in range(1001)]
+    pid = world.main.now(add_provider, Provider(pid=0, roots=(*roots, f"{SITE}last/"), password_hash="x"))
+    world.sites.files[FILE] = KEY.encode()
+    world.push("last/1")
+    world.pass_time(2)
+    assert world.uns.urls == [(pid, [SITE + "last/1"])]
+
+
 def test_what_the_uns_refuses(world: World) -> None:
     world.sites.files[FILE] = KEY.encode()
     world.push("a")

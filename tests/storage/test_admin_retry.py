@@ -190,6 +190,23 @@ def test_what_fails_again_while_it_is_carried_out_is_not_tried_for_ever(
     assert fetches == 5
 
 
+def test_errors_that_get_lower_numbers_meanwhile_are_tried(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restored database has the order as it was, and then gives its errors other numbers."""
+    monkeypatch.setattr(queue_retry, "PAGE_ROWS", 2)
+    monkeypatch.setattr(store_module, "_ORDERS_AT_ONCE", 1)
+    result_of(queue.store.want_full_sets("cache-crash", error_epoch=1000))
+    fail(queue, 403, *"abcde")
+    queue.database.now(add_order, RETRY)
+    while not queue.rows():
+        assert result_of(queue.store.carry_out_orders(50)).more
+    assert len(queue.rows()) == 2
+    result_of(queue.store.want_full_sets("cache-crash", error_epoch=7))
+    while result_of(queue.store.carry_out_orders(50)).more:
+        pass
+    assert "".join(sorted(queued(queue))) == "abcde"
+    queue.check_books()
+
+
 def test_errors_that_are_no_longer_kept_are_not_tried(database: Any) -> None:
     queue = Queue(database, QmConfig(errors_kept=2))
     fail(queue, 403, *"abcde")

@@ -157,6 +157,18 @@ def test_a_session_from_before_a_restore_clears_no_errors_that_came_after_it(que
     queue.check_books()
 
 
+def test_errors_that_were_left_when_they_were_cleared_do_not_come_back(queue: Queue) -> None:
+    result_of(queue.store.want_full_sets("cache-crash", error_epoch=1000))
+    queue.send(1, notice("a"))
+    queue.record(*[queue.failed(row, 404) for row in queue.rows()])
+    queue.database.now(lambda txn: txn.execute("UPDATE pstats SET errcleared = errseq"))
+    result_of(queue.store.want_full_sets("cache-crash", error_epoch=7))
+    queue.send(2, notice("b"))
+    queue.record(*[queue.failed(row, 404) for row in queue.rows()])
+    status = queue.database.now(provider_status, queue.pid, 10)
+    assert (status.error_count, [error.url[-1] for error in status.errors]) == (1, ["b"])
+
+
 def test_machines(queue: Queue) -> None:
     store = queue.store
     assert result_of(store.machines()) == []

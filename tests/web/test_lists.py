@@ -14,6 +14,7 @@ from twisted.web.server import Request, Site
 
 from lcc.insight.qm_state import busy_places, delay_text, machine_busy
 from lcc.model import FETCH_NOW, Delay, Provider
+from lcc.model.providers import ERROR_BITS
 from lcc.roles.web.pages import errors as errors_pages
 from lcc.roles.web.pages import providers as providers_pages
 from lcc.roles.web.pages.overview import PARTS_MIN, plots
@@ -74,6 +75,11 @@ async def test_each_number_of_the_errors_leads_to_so_many(watch: Watch, monkeypa
     }
     for path, number in numbers.items():
         assert len(await rows_of(browser, path.partition("#")[0])) == number, path
+    # As after a restore: its numbers are of another epoch.
+    watch.database.now(lambda txn: txn.execute("UPDATE urlerrs SET number = number + ?", [7 << ERROR_BITS]))
+    monkeypatch.setattr(errors_pages, "PAGE_ERRORS", 1)
+    assert len(await rows_of(browser, "/errors?code=404")) == 2
+    monkeypatch.setattr(errors_pages, "PAGE_ERRORS", 3)
     waiting = await browser.get("/errors?code=503")
     assert re.search(r"http://site/\d 1 \d+ seconds? ago in \d+ (seconds|minutes) busy", words(waiting))
     assert [row.text for row in waiting.page.xpath("//h2")] == ["URLs that wait for a retry"]

@@ -135,7 +135,7 @@ def document(version: str) -> dict[str, Any]:
             _parameter(
                 "errors_upto",
                 "query",
-                "the errors that /status has shown, up to this number, have been read",
+                "the errors that /status has shown have been read: its errors.upto, which is no count",
                 {"type": "integer", "minimum": 0},
             ),
             _parameter(

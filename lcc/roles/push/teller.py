@@ -19,7 +19,6 @@ from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from lcc.domain.urls import owner_of, site_of
 from lcc.errors import Busy, StoreUnavailable, code, entry_for
 from lcc.model.notifiers import NoticeOutcome, SourcedSet
 from lcc.model.push.pushes import PushSet
@@ -29,8 +28,7 @@ from lcc.roles.notifier import NotifierRefused
 from lcc.roles.push.counters import Counters
 from lcc.roles.push.draws import Draws
 from lcc.storage.database.database import Database
-from lcc.storage.database.transactions import Txn
-from lcc.storage.providers.watched import ROOTS_MAX, roots_on
+from lcc.storage.providers.watched import providers_of
 from lcc.storage.push.store import Answer, PushStore
 
 _log = Logger()
@@ -38,10 +36,6 @@ _log = Logger()
 PAGE = 200
 _TRY_LATER = code("try-later")
 _AGAIN = frozenset({code("provider-gone"), code("bad-order")})
-
-
-def _roots(txn: Txn, sites: Sequence[str]) -> dict[str, Sequence[tuple[str, int]]]:
-    return {site: roots_on(txn, site, ROOTS_MAX) for site in sites}
 
 
 def _is_ready(item: tuple[PushSet, Mapping[int, object]]) -> bool:
@@ -105,13 +99,12 @@ class Teller:
 
     async def _tell_page(self, page: Sequence[PushSet]) -> bool:
         """Tell some sets; False: the UNS cannot be asked now."""
-        sites = sorted({site_of(each.folder) for each in page})
-        roots = await self._main.interact(_roots, sites)
+        owners = await self._main.interact(providers_of, {url["c"] for each in page for url in each.urls})
         parted: list[tuple[PushSet, dict[int, list[Mapping[str, str]]]]] = []
         for each in page:
             parts: dict[int, list[Mapping[str, str]]] = {}
             for url in each.urls:
-                parts.setdefault(owner_of(url["c"], roots[site_of(each.folder)]), []).append(url)
+                parts.setdefault(owners.get(url["c"], 0), []).append(url)
             parted.append((each, parts))
         # Numbers rise: what is behind a set that is not ready waits for it.
         ready = [each for each, parts in takewhile(_is_ready, parted)]

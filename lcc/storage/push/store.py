@@ -256,8 +256,8 @@ def _numbers(txn: Txn, count: int) -> range:
     return range(first, first + count)
 
 
-def _keys_by_id(txn: Txn, idents: Sequence[bytes]) -> dict[bytes, SiteKey]:
-    rows = txn.query_in(f"{KEYS.select} WHERE id IN ({{in}})", sorted(set(idents)))
+def _keys_by_id(txn: Txn, idents: Sequence[bytes], lock: str = "") -> dict[bytes, SiteKey]:
+    rows = txn.query_in(f"{KEYS.select} WHERE id IN ({{in}}){lock}", sorted(set(idents)))
     return {key.id: key for key in map(as_key, rows)}
 
 
@@ -288,7 +288,7 @@ class _Together:
 
 def _accept(txn: Txn, arrivals: Sequence[Arrival]) -> Sequence[SiteKey]:
     idents = [key_id(each.submission.key, each.submission.location) for each in arrivals]
-    keys = _keys_by_id(txn, idents)
+    keys = _keys_by_id(txn, idents, txn.for_update)  # an operator may refuse one at the same time
     changed: dict[bytes, SiteKey] = {}
     # What has no order number yet gets one that is newer than those of the others.
     together: defaultdict[tuple[bytes, bool], _Together] = defaultdict(_Together)
@@ -340,7 +340,9 @@ def _save_key(txn: Txn, key: SiteKey, order: int) -> int:
 
 
 def _prove_again(txn: Txn, ident: bytes, number: int) -> int:
-    if txn.value("SELECT state FROM pushkey WHERE id = ?", [ident]) in (None, KeyState.REFUSED.value):
+    # Locked: an operator may refuse it at the same time.
+    state = txn.value(f"SELECT state FROM pushkey WHERE id = ?{txn.for_update}", [ident])
+    if state in (None, KeyState.REFUSED.value):
         return 0
     # Not one that waits for an operator by now: a set that its former provider was told of comes later.
     update = "UPDATE pushkey SET state = ?, pid = 0, due_time = 0, failures = 0 WHERE id = ? AND state = ?"

@@ -14,6 +14,7 @@ from lcc.insight.push_words import push_records
 from lcc.insight.why import explain
 from lcc.insight.why_words import say
 from lcc.model import StoredError
+from lcc.numbers import INT64_MAX, parse_number
 from lcc.roles.front import own_path, printable
 from lcc.roles.web.pages.base import MonitorPage
 from lcc.roles.web.pages.providers import masks_of, number
@@ -40,8 +41,7 @@ class ErrorsPage(MonitorPage):
         code, pid = number(query.get("code", "0")), number(query.get("pid", "0"))
         order, skip = number(query.get("order", "0")), number(query.get("skip", "0"))
         owner, _, last = query.get("after", "0-0").partition("-")
-        # Errors that are not for the provider have numbers below 0.
-        after = (number(owner), -number(last[1:]) if last.startswith("-") else number(last))
+        after = (number(owner), _error_number(last))
         if not code and not pid and not query.keys() & {"skip", "after"}:
             waits = bool(order) and await self.monitor.database.interact(is_open, order)
             self.front.page(
@@ -65,6 +65,17 @@ class ErrorsPage(MonitorPage):
             ordered=order,
             order_open=found.order_open,
         )
+
+
+def _error_number(text: str) -> int:
+    """The number of an error; those that are not for the provider have numbers below 0.
+
+    :raises HttpError: it is none.
+    """
+    try:
+        return parse_number(text, INT64_MAX, -INT64_MAX)
+    except ValueError:
+        raise HttpError(404, "Page not found: the number of an error is required.") from None
 
 
 @attrs.frozen

@@ -74,6 +74,8 @@ def _errors_page(
     at: tuple[int, int, int],
 ) -> bytes | None:
     begun, after_pid, after_number = at
+    if after_number > write.txn.value("SELECT errseq FROM pstats WHERE pid = ?", [after_pid], 0):
+        after_number = _BEFORE_NUMBERS  # the database was restored, and errors have got lower numbers
     rows = _next_errors(write.txn, pid, after_pid, after_number)
     _retry(write, rules, rows, code, begun)
     return b"e %d %d %d" % (begun, *rows[-1][:2]) if len(rows) == PAGE_ROWS else None

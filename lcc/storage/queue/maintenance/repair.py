@@ -140,6 +140,9 @@ def _renumber_errors(write: WriteTransaction, pid: int, epoch: int) -> None:
     tells next must not clear those that have them now."""
     stats = write.stats(pid)
     step = (epoch << ERROR_BITS) - (stats.errseq >> ERROR_BITS << ERROR_BITS)
+    if step:  # whoever clears more than it was shown may have left some, which would not be cleared any more
+        cleared = [pid, stats.errcleared]
+        write.txn.execute("DELETE FROM urlerrs WHERE pid = ? AND number > 0 AND number <= ?", cleared)
     if step and stats.errseq > stats.errcleared:
         write.txn.execute("UPDATE urlerrs SET number = number + ? WHERE pid = ? AND number > 0", [step, pid])
     stats.errseq += step
