@@ -192,6 +192,7 @@ def test_one_that_was_away_goes_on_where_it_was(world: World) -> None:
     assert world.rows[0].failures == 0
 
 
+@pytest.mark.long("mariadb")
 @pytest.mark.parametrize("restarts", [False, True])
 def test_nobody_waits_for_a_clock_that_was_set_back(world: World, restarts: bool) -> None:
     world.request()
@@ -337,6 +338,7 @@ def test_unsubscribing_and_renewing(world: World) -> None:
     assert world.callbacks.asked == 2
 
 
+@pytest.mark.long("mariadb")
 def test_nobody_is_forgotten_because_a_clock_is_set_forward(world: World) -> None:
     world.request(lease_seconds="86400")
     world.pass_time(61)

@@ -39,6 +39,7 @@ async def away(server: PrivateMariaDb) -> AsyncIterator[None]:
         server.socket = server.socket.rename(path)
 
 
+@pytest.mark.long("mariadb")
 @pytest.mark.parametrize("backend", ["mariadb"], indirect=True)
 @pytest_twisted.ensureDeferred
 async def test_the_database_is_away_for_a_while(backend: Backend, cache: Cache, mariadb: PrivateMariaDb) -> None:

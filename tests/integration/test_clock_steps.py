@@ -60,6 +60,7 @@ def clock(tmp_path: Path, system: System) -> Clock:
     return Clock(folder, system)
 
 
+@pytest.mark.long
 def test_the_wall_clock_is_set_by_hours_and_days(system: System, clock: Clock, lay_out: LayOut) -> None:
     lay_out("slow", 12)
     lay_out("late", 1)

@@ -10,6 +10,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import pytest
+
 from lcc.client.blocking import Cache, CacheError, Gone
 from tests.support.processes.system import System
 from tests.support.waiting import wait_for
@@ -103,6 +105,7 @@ def curls(system: System) -> set[str]:
         return {row["curl"] for row in cache.urls()}
 
 
+@pytest.mark.long
 def test_a_feed_from_its_address_to_items_and_text(tmp_path: Path) -> None:
     feeds = Feeds()
     system = System(tmp_path, None, None, extra=SETTINGS)

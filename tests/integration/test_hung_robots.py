@@ -105,6 +105,7 @@ def cached(system: System) -> int:
     return sum(row["state"] == "cached" for row in system.rows("urls"))
 
 
+@pytest.mark.long
 def test_another_robot_waits_until_the_lease_has_passed(system: System, slow_site: SlowSite, tmp_path: Path) -> None:
     fetching(system, slow_site, tmp_path)
     system.processes["bot"].send_signal(signal.SIGSTOP)
@@ -128,6 +129,7 @@ def test_another_robot_waits_until_the_lease_has_passed(system: System, slow_sit
     wait_for("what the dead robot locked is removed", lambda: not lock.exists())
 
 
+@pytest.mark.long
 def test_once_it_is_killed_nobody_waits_any_longer(system: System, slow_site: SlowSite, tmp_path: Path) -> None:
     fetching(system, slow_site, tmp_path)
     system.processes["bot"].send_signal(signal.SIGSTOP)

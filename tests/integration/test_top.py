@@ -88,6 +88,7 @@ def top(system: System) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.long
 def test_what_is_being_fetched_is_shown(lcc: System, hesitant: HesitantSite) -> None:
     site: OriginServer | HesitantSite = hesitant
     lcc.start("uns", "qm", "botm", "bot")

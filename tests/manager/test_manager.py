@@ -119,6 +119,7 @@ async def test_an_order_that_comes_after_its_lease_is_not_begun(rig: Rig) -> Non
     assert (done.state, done.message) == (JobState.TEMPORARY, LEASE_WAS_OVER)
 
 
+@pytest.mark.long
 @pytest_twisted.ensureDeferred
 async def test_a_lease_is_renewed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "HEARTBEAT_SECONDS", 1.0)

@@ -328,6 +328,7 @@ def test_a_restart(world: HubWorld) -> None:
     assert world.server.subscriber.counts == {"active": 1}
 
 
+@pytest.mark.long("mariadb")
 @pytest.mark.parametrize("restarts", [False, True])
 def test_nothing_waits_for_a_clock_that_was_set_back(world: HubWorld, restarts: bool) -> None:
     world.clock_ahead = DAY
@@ -361,6 +362,7 @@ def test_nothing_waits_for_a_clock_that_was_set_back(world: HubWorld, restarts: 
     assert other in [each.task for each in world.all]
 
 
+@pytest.mark.long("mariadb")
 @pytest.mark.parametrize("answer", [Reply(202, b""), NoAnswer("1302 refused")])
 def test_a_hub_is_asked_again_when_a_clock_was_set_back(world: HubWorld, answer: Reply | NoAnswer) -> None:
     world.clock_ahead = DAY
@@ -390,6 +392,7 @@ def test_who_was_yet_to_be_asked_for_when_a_clock_was_set_back(world: HubWorld) 
     }
 
 
+@pytest.mark.long("mariadb")
 def test_a_hub_that_was_dropped_or_left_when_a_clock_was_set_back(
     open_world: Callable[..., HubWorld], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def log_in(browser: Chromium, address: str) -> None:
     browser.click("main button")
 
 
+@pytest.mark.long
 @pytest_twisted.ensureDeferred
 async def test_in_a_real_browser(open_watch: Callable[..., Watch], chromium: Chromium) -> None:
     watch = open_watch()

@@ -357,7 +357,7 @@ async def test_numbers_that_are_too_great(watch: Watch) -> None:
     for great in (str(1 << 31), "9" * 18, "9" * 3900):
         for path in (
             *("/provider/", "/provider/1?order=", "/errors?pid=", "/errors?code=", "/errors?order="),
-            *("/providers?after=", "/providers?before=", "/errors?code=404&after=1-", "/url?url=http://a/&pid="),
+            *("/providers?after=", "/providers?before=", "/errors?code=404&after=", "/url?url=http://a/&pid="),
             *("/search?q=", "/search?q=http://site/*&pid="),
         ):
             check_page(await browser.get(path + great), 404)
@@ -365,6 +365,9 @@ async def test_numbers_that_are_too_great(watch: Watch) -> None:
             fields = {"form": seal, "pid": "0", "code": "0", field: great}
             check_page(await browser.post("/retry", fields), 404)
         check_page(await browser.get("/?refresh=" + great))
+    # Numbers of errors may be greater, but not by so much.
+    check_page(await browser.get(f"/errors?code=404&after=1-{1 << 51}"))
+    check_page(await browser.get("/errors?code=404&after=1-" + "9" * 3900), 404)
     assert watch.database.query("SELECT COUNT(*) FROM orders") == [(0,)]
 
 
